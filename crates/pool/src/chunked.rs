@@ -19,12 +19,6 @@ const FEW: usize = MOST / 2;
 const LOOKUP: u64 = 2;
 const COPY: u64 = 16;
 
-impl Number for u32 {
-    fn index(self) -> usize {
-        self as usize
-    }
-}
-
 /// Entries, each with a number of its own.
 #[derive(Clone, Debug)]
 pub(crate) struct Chunked<N, T> {

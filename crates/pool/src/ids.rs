@@ -17,6 +17,18 @@ pub struct VolumeId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SnapshotId(pub u32);
 
+impl Number for VolumeId {
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl Number for SnapshotId {
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// Identifies a pool for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PoolId(pub [u8; 16]);

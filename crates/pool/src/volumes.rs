@@ -64,7 +64,7 @@ pub(crate) struct Volume {
     pub name: String,
     pub blocks: u64,
     pub layer: LayerId,
-    pub origin: Option<u32>,
+    pub origin: Option<SnapshotId>,
     /// Space for all of it is kept: a write never fails for want of space.
     pub reserved: bool,
     pub attributes: Vec<u8>,
@@ -84,7 +84,7 @@ pub(crate) struct Snapshot {
     pub name: String,
     pub blocks: u64,
     pub layer: LayerId,
-    pub volume: u32,
+    pub volume: VolumeId,
     /// Milliseconds since 1970; nothing of one that was taken before that was noted.
     pub taken: Option<u64>,
 }
@@ -97,8 +97,8 @@ pub(crate) struct Tables {
     /// Two layers of which each may have blocks that headers call the other's.
     pub folding: Option<Fold>,
     pub redirects: Chunked<LayerId, Redirect>,
-    pub volumes: Chunked<u32, Volume>,
-    pub snapshots: Chunked<u32, Snapshot>,
+    pub volumes: Chunked<VolumeId, Volume>,
+    pub snapshots: Chunked<SnapshotId, Snapshot>,
 }
 
 /// Who reads a block.
@@ -207,8 +207,8 @@ impl Tables {
     /// The top layer of a volume or snapshot, if there is such a one.
     pub fn layer_of(&self, holder: Holder) -> Option<LayerId> {
         match holder {
-            Holder::Volume(VolumeId(id)) => self.volumes.get(id).map(|volume| volume.layer),
-            Holder::Snapshot(SnapshotId(id)) => self.snapshots.get(id).map(|found| found.layer),
+            Holder::Volume(id) => self.volumes.get(id).map(|volume| volume.layer),
+            Holder::Snapshot(id) => self.snapshots.get(id).map(|found| found.layer),
         }
     }
 
@@ -219,13 +219,13 @@ impl Tables {
     /// Every volume, then every snapshot.
     pub fn tops(&self) -> impl Iterator<Item = Top<'_>> {
         let volumes = self.volumes.iter().map(|(id, volume)| Top {
-            holder: Holder::Volume(VolumeId(*id)),
+            holder: Holder::Volume(*id),
             layer: volume.layer,
             blocks: volume.blocks,
             name: &volume.name,
         });
         let snapshots = self.snapshots.iter().map(|(id, snapshot)| Top {
-            holder: Holder::Snapshot(SnapshotId(*id)),
+            holder: Holder::Snapshot(*id),
             layer: snapshot.layer,
             blocks: snapshot.blocks,
             name: &snapshot.name,
@@ -490,11 +490,13 @@ pub(crate) mod tests {
         let mut below = None;
         for at in 0..SNAPSHOTS {
             let layer = tables.add_layer(below).unwrap();
-            tables.volumes.insert(1_000_000 + at, volume(layer));
+            tables
+                .volumes
+                .insert(VolumeId(1_000_000 + at), volume(layer));
             below = Some(layer);
         }
         let (lowest, alone) = (LayerId::new(1), tables.add_layer(None).unwrap());
-        tables.volumes.insert(1, volume(alone));
+        tables.volumes.insert(VolumeId(1), volume(alone));
         let mut found = 0;
         let spent = processor_time(|| found = tables.tops_above(lowest).count());
         assert_eq!(found as u32, SNAPSHOTS);

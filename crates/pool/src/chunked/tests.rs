@@ -3,6 +3,12 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::Index;
 
+impl Number for u32 {
+    fn index(self) -> usize {
+        self as usize
+    }
+}
+
 /// What tests of others look up is there.
 impl<N: Number, T> Index<&N> for Chunked<N, T> {
     type Output = T;

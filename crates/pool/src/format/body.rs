@@ -3,7 +3,7 @@
 mod steps;
 
 use crate::format::body::steps::{Decoder, Encoder};
-use crate::ids::{Generation, LayerId, SegmentNumber, Sequence};
+use crate::ids::{Generation, LayerId, SegmentNumber, Sequence, SnapshotId, VolumeId};
 use crate::location::{Entry, Location, Mapping};
 use crate::segments::slices::{SHARDS_MAX, SLICE_BLOCKS};
 use crate::segments::zones::Zone;
@@ -188,12 +188,12 @@ const TIME_BYTES: usize = 12;
 
 fn write_later_lists(out: &mut Writer, tables: &Tables) {
     let snapshots = tables.snapshots.iter();
-    let times: Vec<(u32, u64)> = snapshots
+    let times: Vec<(SnapshotId, u64)> = snapshots
         .filter_map(|(id, snapshot)| Some((*id, snapshot.taken?)))
         .collect();
     out.count(times.len());
     for (id, taken) in times {
-        out.number(u64::from(id), 4);
+        out.number(u64::from(id.0), 4);
         out.number(taken, 8);
     }
     for _ in 0..EMPTY_LISTS {
@@ -203,7 +203,7 @@ fn write_later_lists(out: &mut Writer, tables: &Tables) {
 
 fn read_later_lists(from: &mut Reader<'_>, tables: &mut Tables) -> Result<(), Malformed> {
     for _ in 0..from.word()? {
-        let (id, taken) = (from.word()?, from.number(8)?);
+        let (id, taken) = (SnapshotId(from.word()?), from.number(8)?);
         let snapshot = tables.snapshots.get_mut(id).ok_or(Malformed)?;
         once(snapshot.taken.replace(taken))?;
     }
@@ -307,22 +307,22 @@ fn write_redirect(out: &mut Writer, from: LayerId, redirect: &Redirect) {
     out.number(u64::from(redirect.generation.get()), 4);
 }
 
-fn write_volume(out: &mut Writer, id: u32, volume: &Volume) {
-    out.number(u64::from(id), 4);
+fn write_volume(out: &mut Writer, id: VolumeId, volume: &Volume) {
+    out.number(u64::from(id.0), 4);
     out.text(volume.name.as_bytes());
     out.number(volume.blocks, 8);
     out.number(u64::from(volume.layer.get()), 4);
-    out.number(volume.origin.map_or(0, u64::from), 4);
+    out.number(volume.origin.map_or(0, |origin| origin.0.into()), 4);
     out.text(&volume.attributes);
     out.number(u64::from(volume.reserved), 1);
 }
 
-fn write_snapshot(out: &mut Writer, id: u32, snapshot: &Snapshot) {
-    out.number(u64::from(id), 4);
+fn write_snapshot(out: &mut Writer, id: SnapshotId, snapshot: &Snapshot) {
+    out.number(u64::from(id.0), 4);
     out.text(snapshot.name.as_bytes());
     out.number(snapshot.blocks, 8);
     out.number(u64::from(snapshot.layer.get()), 4);
-    out.number(u64::from(snapshot.volume), 4);
+    out.number(u64::from(snapshot.volume.0), 4);
 }
 
 fn once<T>(before: Option<T>) -> Result<(), Malformed> {
@@ -362,26 +362,26 @@ fn read_redirect(from: &mut Reader<'_>) -> Result<(LayerId, Redirect), Malformed
     Ok((id, Redirect { to, generation }))
 }
 
-fn read_volume(from: &mut Reader<'_>) -> Result<(u32, Volume), Malformed> {
-    let id = from.word()?;
+fn read_volume(from: &mut Reader<'_>) -> Result<(VolumeId, Volume), Malformed> {
+    let id = VolumeId(from.word()?);
     let volume = Volume {
         name: from.name()?,
         blocks: from.number(8)?,
         layer: LayerId::new(from.word()?),
-        origin: some(from.word()?),
+        origin: some(from.word()?).map(SnapshotId),
         attributes: from.text()?,
         reserved: from.number(1)? & 1 != 0,
     };
     Ok((id, volume))
 }
 
-fn read_snapshot(from: &mut Reader<'_>) -> Result<(u32, Snapshot), Malformed> {
-    let id = from.word()?;
+fn read_snapshot(from: &mut Reader<'_>) -> Result<(SnapshotId, Snapshot), Malformed> {
+    let id = SnapshotId(from.word()?);
     let snapshot = Snapshot {
         name: from.name()?,
         blocks: from.number(8)?,
         layer: LayerId::new(from.word()?),
-        volume: from.word()?,
+        volume: VolumeId(from.word()?),
         taken: None,
     };
     Ok((id, snapshot))
@@ -489,19 +489,19 @@ mod tests {
             name: "a".into(),
             blocks: 9,
             layer: LayerId::new(2),
-            origin: Some(4),
+            origin: Some(SnapshotId(4)),
             attributes: vec![1, 2],
             reserved: true,
         };
-        tables.volumes.insert(3, volume);
+        tables.volumes.insert(VolumeId(3), volume);
         let snapshot = Snapshot {
             name: "s".into(),
             blocks: 9,
             layer: LayerId::new(1),
-            volume: 3,
+            volume: VolumeId(3),
             taken: Some(1_700_000_000_000),
         };
-        tables.snapshots.insert(4, snapshot);
+        tables.snapshots.insert(SnapshotId(4), snapshot);
         body
     }
 
@@ -526,7 +526,9 @@ mod tests {
         tables.folding = None;
         tables
             .snapshots
-            .change_some(0, usize::MAX, |_, snapshot| snapshot.taken = None);
+            .change_some(SnapshotId(0), usize::MAX, |_, snapshot| {
+                snapshot.taken = None
+            });
         let mut bytes = body.encode();
         // Four lists that are empty.
         bytes.truncate(bytes.len() - 16);
@@ -604,7 +606,7 @@ mod tests {
         let tables = Arc::make_mut(&mut body.tables);
         let snapshot = tables.snapshots.values().next().unwrap().clone();
         for id in 1000..1000 + SNAPSHOTS {
-            tables.snapshots.insert(id, snapshot.clone());
+            tables.snapshots.insert(SnapshotId(id), snapshot.clone());
         }
         let turns = Rc::new(Cell::new(0));
         reactor::Reactor::simulated(1).run(async {

@@ -3,7 +3,7 @@
 use crate::format::body::{Body, Decided, DecidedLog};
 use crate::format::node::{Node, NodeRecord};
 use crate::format::{stripe, superblock};
-use crate::ids::{Generation, LayerId, SegmentNumber, Sequence, ShardId};
+use crate::ids::{Generation, LayerId, SegmentNumber, Sequence, ShardId, SnapshotId, VolumeId};
 use crate::location::{Entry, Location, Mapping};
 use crate::segments::zones::Zone;
 use crate::segments::{Kind, Segment, SegmentState};
@@ -185,19 +185,19 @@ fn sample() -> Body {
         name: "a volume".into(),
         blocks: 99,
         layer: LayerId::new(2),
-        origin: Some(4),
+        origin: Some(SnapshotId(4)),
         reserved: true,
         attributes: vec![1, 2],
     };
-    tables.volumes.insert(3, volume);
+    tables.volumes.insert(VolumeId(3), volume);
     let snapshot = Snapshot {
         name: "a snapshot".into(),
         blocks: 98,
         layer: LayerId::new(1),
-        volume: 3,
+        volume: VolumeId(3),
         taken: Some(1 << 40),
     };
-    tables.snapshots.insert(4, snapshot);
+    tables.snapshots.insert(SnapshotId(4), snapshot);
     body
 }
 

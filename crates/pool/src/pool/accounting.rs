@@ -128,8 +128,8 @@ fn readers(tables: &Tables, family: &[LayerId]) -> Vec<Reader> {
 /// The layer on which that of a volume or snapshot stands.
 fn base_of(tables: &Tables, name: Holder) -> Option<LayerId> {
     let mut at = match name {
-        Holder::Volume(id) => tables.volumes.get(id.0)?.layer,
-        Holder::Snapshot(id) => tables.snapshots.get(id.0)?.layer,
+        Holder::Volume(id) => tables.volumes.get(id)?.layer,
+        Holder::Snapshot(id) => tables.snapshots.get(id)?.layer,
     };
     while let Some(parent) = tables.parent(at) {
         at = parent;
@@ -391,7 +391,9 @@ mod tests {
             let mut below = None;
             for at in 0..LAYERS {
                 let layer = tables.add_layer(below).unwrap();
-                tables.volumes.insert(1_000_000 + at, volume(layer));
+                tables
+                    .volumes
+                    .insert(VolumeId(1_000_000 + at), volume(layer));
                 below = Some(layer).filter(|_| chained);
             }
             let (mut found, mut reading) = (0, 0);

@@ -172,7 +172,7 @@ fn apart(tables: &Tables, first: LayerId, second: Option<LayerId>) -> (Vec<Layer
 }
 
 fn snapshot_of(tables: &Tables, id: SnapshotId) -> Result<&Snapshot, PoolError> {
-    let found = tables.snapshots.get(id.0);
+    let found = tables.snapshots.get(id);
     found.ok_or(PoolError::NotFound("snapshot"))
 }
 

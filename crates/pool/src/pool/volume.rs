@@ -1,6 +1,6 @@
 //! [`PoolVolume`]: a volume or a snapshot as a block device.
 
-use crate::ids::{LayerId, SnapshotId, VolumeId};
+use crate::ids::{LayerId, VolumeId};
 use crate::location::{ATOMIC_BLOCKS, BLOCK_BYTES};
 use crate::shard::core::Core;
 use crate::stripes::buffers::put_together;
@@ -73,12 +73,12 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
             return seen;
         }
         let found = match self.target {
-            Holder::Volume(VolumeId(id)) => state
+            Holder::Volume(id) => state
                 .tables
                 .volumes
                 .get(id)
                 .map(|volume| (volume.layer, volume.blocks, volume.reserved)),
-            Holder::Snapshot(SnapshotId(id)) => state
+            Holder::Snapshot(id) => state
                 .tables
                 .snapshots
                 .get(id)
@@ -94,7 +94,7 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
         seen
     }
 
-    fn writable(&self) -> Result<u32, IoError> {
+    fn writable(&self) -> Result<VolumeId, IoError> {
         if self.core.offline.get().is_some() {
             return Err(IoError::DeviceGone);
         }
@@ -102,7 +102,7 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
             return Err(IoError::NotReady);
         }
         match self.target {
-            Holder::Volume(VolumeId(id)) => self.layer().map(|_| id),
+            Holder::Volume(id) => self.layer().map(|_| id),
             Holder::Snapshot(_) => Err(IoError::WriteProtected),
         }
     }

@@ -107,7 +107,7 @@ fn volume_mut(state: &mut State, id: VolumeId) -> Result<&mut Volume, PoolError>
     state
         .tables_mut()
         .volumes
-        .get_mut(id.0)
+        .get_mut(id)
         .ok_or(PoolError::NotFound("volume"))
 }
 
@@ -115,7 +115,7 @@ fn snapshot_of(state: &State, id: SnapshotId) -> Result<Snapshot, PoolError> {
     state
         .tables
         .snapshots
-        .get(id.0)
+        .get(id)
         .cloned()
         .ok_or(PoolError::NotFound("snapshot"))
 }
@@ -162,7 +162,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
 
     fn reserves(&self, id: VolumeId) -> bool {
         let state = self.core.state.borrow();
-        let found = state.tables.volumes.get(id.0);
+        let found = state.tables.volumes.get(id);
         found.is_some_and(|volume| volume.reserved)
     }
 
@@ -178,7 +178,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         self.change(options.reserved, move |state| {
             check_name(state, &name)?;
             let layer = state.tables_mut().add_layer(None)?;
-            let id = state.tables_mut().take_id()?;
+            let id = VolumeId(state.tables_mut().take_id()?);
             let volume = Volume {
                 name,
                 blocks,
@@ -188,7 +188,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
                 attributes: options.attributes,
             };
             state.tables_mut().volumes.insert(id, volume);
-            Ok(VolumeId(id))
+            Ok(id)
         })
         .await
     }
@@ -203,7 +203,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let blocks = blocks_of(bytes)?;
         let promises = self.reserves(id);
         let smaller = move |state: &State| {
-            let volume = state.tables.volumes.get(id.0);
+            let volume = state.tables.volumes.get(id);
             volume.is_some_and(|volume| blocks < volume.blocks)
         };
         if allow_shrink && smaller(&self.core.state.borrow()) {
@@ -297,7 +297,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
     /// What the pool keeps for the volume's user.
     pub fn attributes(&self, id: VolumeId) -> Result<Vec<u8>, PoolError> {
         let state = self.core.state.borrow();
-        let volume = state.tables.volumes.get(id.0);
+        let volume = state.tables.volumes.get(id);
         let volume = volume.ok_or(PoolError::NotFound("volume"))?;
         Ok(volume.attributes.clone())
     }
@@ -308,7 +308,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             state
                 .tables_mut()
                 .volumes
-                .remove(id.0)
+                .remove(id)
                 .ok_or(PoolError::NotFound("volume"))?;
             Ok(())
         })
@@ -353,17 +353,17 @@ impl<D: BlockDevice + 'static> Pool<D> {
             check_name(state, &name)?;
             let from = snapshot_of(state, snapshot)?;
             let layer = state.tables_mut().add_layer(Some(from.layer))?;
-            let id = state.tables_mut().take_id()?;
+            let id = VolumeId(state.tables_mut().take_id()?);
             let volume = Volume {
                 name,
                 blocks: from.blocks,
                 layer,
-                origin: Some(snapshot.0),
+                origin: Some(snapshot),
                 reserved: false,
                 attributes: Vec::new(),
             };
             state.tables_mut().volumes.insert(id, volume);
-            Ok(VolumeId(id))
+            Ok(id)
         })
         .await
     }
@@ -378,7 +378,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             let volume = volume_mut(state, id)?;
             volume.layer = layer;
             volume.blocks = from.blocks;
-            volume.origin = Some(snapshot.0);
+            volume.origin = Some(snapshot);
             Ok(())
         })
         .await
@@ -390,7 +390,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             state
                 .tables_mut()
                 .snapshots
-                .remove(id.0)
+                .remove(id)
                 .ok_or(PoolError::NotFound("snapshot"))?;
             Ok(())
         })
@@ -400,13 +400,13 @@ impl<D: BlockDevice + 'static> Pool<D> {
     /// Every volume.
     pub fn volumes(&self) -> Vec<VolumeInfo> {
         let state = self.core.state.borrow();
-        let info = |(id, volume): (&u32, &Volume)| VolumeInfo {
-            id: VolumeId(*id),
+        let info = |(id, volume): (&VolumeId, &Volume)| VolumeInfo {
+            id: *id,
             name: volume.name.clone(),
             bytes: volume.blocks * BLOCK_BYTES as u64,
             unique_bytes: state.tables.own_blocks(volume.layer) * BLOCK_BYTES as u64,
             reserved: volume.reserved,
-            origin: volume.origin.map(SnapshotId),
+            origin: volume.origin,
             attributes: volume.attributes.clone(),
         };
         state.tables.volumes.iter().map(info).collect()
@@ -415,11 +415,11 @@ impl<D: BlockDevice + 'static> Pool<D> {
     /// Every snapshot.
     pub fn snapshots(&self) -> Vec<SnapshotInfo> {
         let state = self.core.state.borrow();
-        let info = |(id, snapshot): (&u32, &Snapshot)| SnapshotInfo {
-            id: SnapshotId(*id),
+        let info = |(id, snapshot): (&SnapshotId, &Snapshot)| SnapshotInfo {
+            id: *id,
             name: snapshot.name.clone(),
             bytes: snapshot.blocks * BLOCK_BYTES as u64,
-            volume: VolumeId(snapshot.volume),
+            volume: snapshot.volume,
             taken: snapshot
                 .taken
                 .and_then(|taken| SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(taken))),
@@ -453,14 +453,14 @@ fn take_snapshot(
     };
     let top = state.tables_mut().add_layer(Some(frozen))?;
     volume_mut(state, id)?.layer = top;
-    let snapshot = state.tables_mut().take_id()?;
+    let snapshot = SnapshotId(state.tables_mut().take_id()?);
     let entry = Snapshot {
         name: name.to_owned(),
         blocks,
         layer: frozen,
-        volume: id.0,
+        volume: id,
         taken,
     };
     state.tables_mut().snapshots.insert(snapshot, entry);
-    Ok(SnapshotId(snapshot))
+    Ok(snapshot)
 }

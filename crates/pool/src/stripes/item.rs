@@ -1,7 +1,7 @@
 //! What is to be written, on its way into a stripe, and the stripe that it becomes.
 
 use crate::format::stripe::Record;
-use crate::ids::{Generation, LayerId, SegmentNumber, Sequence, ShardId};
+use crate::ids::{Generation, LayerId, SegmentNumber, Sequence, ShardId, VolumeId};
 use crate::level::Shape;
 use crate::location::{BLOCK_BYTES, Location};
 use crate::segments::admitted::Backing;
@@ -115,7 +115,7 @@ impl Move {
 pub(crate) enum Item {
     Write {
         request: Rc<Request>,
-        volume: u32,
+        volume: VolumeId,
         /// Written only while the volume's blocks are of this revision, if it is said.
         revision: Option<u64>,
         start: u64,
@@ -124,7 +124,7 @@ pub(crate) enum Item {
     },
     Hole {
         request: Rc<Request>,
-        volume: u32,
+        volume: VolumeId,
         start: u64,
         blocks: u32,
     },

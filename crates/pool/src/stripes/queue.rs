@@ -79,12 +79,13 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::VolumeId;
     use crate::stripes::item::Request;
 
     fn hole() -> Item {
         Item::Hole {
             request: Request::new(1),
-            volume: 1,
+            volume: VolumeId(1),
             start: 0,
             blocks: 100,
         }

@@ -113,6 +113,7 @@ impl Removal {
 mod tests {
     use super::*;
     use crate::chunked::Chunked;
+    use crate::ids::VolumeId;
     use crate::volumes::tests::volume;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
@@ -178,7 +179,7 @@ mod tests {
                 ids.push(tables.add_layer(parent).unwrap());
             }
             for (at, name) in (1000..).zip(names) {
-                tables.volumes.insert(at, volume(ids[usize::from(name) % ids.len()]));
+                tables.volumes.insert(VolumeId(at), volume(ids[usize::from(name) % ids.len()]));
             }
             let mut removal = removal_of(&tables);
             loop {
@@ -199,12 +200,12 @@ mod tests {
         let base = tables.add_layer(None).unwrap();
         let left = tables.add_layer(Some(base)).unwrap();
         let right = tables.add_layer(Some(base)).unwrap();
-        tables.volumes.insert(10, volume(left));
-        tables.volumes.insert(11, volume(right));
+        tables.volumes.insert(VolumeId(10), volume(left));
+        tables.volumes.insert(VolumeId(11), volume(right));
         let next = |tables: &Tables| removal_of(tables).next(tables);
         assert_eq!(next(&tables), None, "two volumes share the base");
         assert!(!tables.has_unneeded());
-        tables.volumes.remove(11);
+        tables.volumes.remove(VolumeId(11));
         assert_eq!(next(&tables), Some(Unneeded::Drop(right)));
         assert!(tables.has_unneeded());
         tables.layers.remove(right);
@@ -223,7 +224,7 @@ mod tests {
         let base = tables.add_layer(None).unwrap();
         let middle = tables.add_layer(Some(base)).unwrap();
         let top = tables.add_layer(Some(middle)).unwrap();
-        tables.volumes.insert(10, volume(top));
+        tables.volumes.insert(VolumeId(10), volume(top));
         let next = |tables: &Tables| removal_of(tables).next(tables);
         let second = Fold {
             layer: middle,

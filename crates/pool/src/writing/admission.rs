@@ -1,7 +1,7 @@
 //! Who may take space: writes are admitted only while what lives, and what is promised to volumes
 //! that reserve space, stays within what the pool can hold. Overwriting needs no new space.
 
-use crate::ids::LayerId;
+use crate::ids::{LayerId, VolumeId};
 use crate::location::Mapping;
 use crate::segments::admitted::Backing;
 use crate::shard::core::Core;
@@ -96,7 +96,11 @@ impl<D: BlockDevice + 'static> Drop for WithoutGuesses<'_, D> {
 
 impl<D: BlockDevice + 'static> Core<D> {
     /// Lets a write to a volume that reserves no space pass, or says that there is no space for it.
-    pub async fn admit(&self, volume: u32, range: BlockRange) -> Result<Admission<'_, D>, IoError> {
+    pub async fn admit(
+        &self,
+        volume: VolumeId,
+        range: BlockRange,
+    ) -> Result<Admission<'_, D>, IoError> {
         let may_guess = self.state.borrow().admitted.may_guess();
         if may_guess && self.fits(range.blocks) {
             let mut admission = self.admission(range.blocks, Backing::Counted);
@@ -111,7 +115,7 @@ impl<D: BlockDevice + 'static> Core<D> {
     /// Looks at what the volume holds already, and lets checkpoints find out what lives.
     async fn admit_exactly(
         &self,
-        volume: u32,
+        volume: VolumeId,
         range: BlockRange,
     ) -> Result<Admission<'_, D>, IoError> {
         let mut noticed = false;
@@ -205,7 +209,11 @@ impl<D: BlockDevice + 'static> Core<D> {
     }
 
     /// Blocks of a range that the layer on top of a volume does not hold, and that layer.
-    async fn new_blocks(&self, volume: u32, range: BlockRange) -> Result<(u64, LayerId), IoError> {
+    async fn new_blocks(
+        &self,
+        volume: VolumeId,
+        range: BlockRange,
+    ) -> Result<(u64, LayerId), IoError> {
         // Or nodes that are about to be read may be replaced, and others written there.
         let _reading = self.reading();
         let layer = {

@@ -8,7 +8,7 @@ use crate::format::body::{
     read_volume, write_decided, write_later_lists, write_layer, write_redirect, write_segment,
     write_snapshot, write_volume,
 };
-use crate::ids::{Generation, LayerId, Number, SegmentNumber};
+use crate::ids::{Generation, LayerId, Number, SegmentNumber, SnapshotId, VolumeId};
 use crate::segments::Segment;
 use crate::segments::slices::SHARDS_MAX;
 use crate::volumes::{Fold, Layer, Redirect, Snapshot, Tables, Volume};
@@ -52,8 +52,8 @@ pub(super) struct Encoder<'a> {
     segments: Iter<'a, SegmentNumber, Segment>,
     layers: Iter<'a, LayerId, Layer>,
     redirects: Iter<'a, LayerId, Redirect>,
-    volumes: Iter<'a, u32, Volume>,
-    snapshots: Iter<'a, u32, Snapshot>,
+    volumes: Iter<'a, VolumeId, Volume>,
+    snapshots: Iter<'a, SnapshotId, Snapshot>,
 }
 
 /// Writes so many entries at most; returns how many there were.

@@ -179,14 +179,14 @@ fn volumes(tables: &Tables) -> Result<(), Implausible> {
     let mut tops = BTreeSet::new();
     let mut reserved: u64 = 0;
     for (id, volume) in &tables.volumes {
-        let field = |name| Of(name, "volume", *id);
-        given(tables, "the identifier of a volume", *id)?;
+        let field = |name| Of(name, "volume", id.0);
+        given(tables, "the identifier of a volume", id.0)?;
         within(field("blocks"), volume.blocks, 1..=VOLUME_BLOCKS_MAX)?;
         let there = tables.layers.contains_key(volume.layer);
         let own = there && tops.insert(volume.layer);
         right(own, field("layer"), volume.layer, "a layer of its own")?;
         if let Some(origin) = volume.origin {
-            given(tables, field("origin"), origin)?;
+            given(tables, field("origin"), origin.0)?;
         }
         let bytes = volume.attributes.len();
         within(field("attributes"), bytes, 0..=ATTRIBUTES_BYTES_MAX)?;
@@ -198,9 +198,9 @@ fn volumes(tables: &Tables) -> Result<(), Implausible> {
 
 fn snapshots(tables: &Tables) -> Result<(), Implausible> {
     for (id, snapshot) in &tables.snapshots {
-        let field = |name| Of(name, "snapshot", *id);
-        given(tables, "the identifier of a snapshot", *id)?;
-        given(tables, field("volume"), snapshot.volume)?;
+        let field = |name| Of(name, "snapshot", id.0);
+        given(tables, "the identifier of a snapshot", id.0)?;
+        given(tables, field("volume"), snapshot.volume.0)?;
         within(field("blocks"), snapshot.blocks, 1..=VOLUME_BLOCKS_MAX)?;
         let there = tables.layers.contains_key(snapshot.layer);
         right(there, field("layer"), snapshot.layer, "layers")?;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::chunked::Chunked;
 use crate::format::node::Node;
-use crate::ids::{Generation, LayerId};
+use crate::ids::{Generation, LayerId, SnapshotId, VolumeId};
 use crate::location::Entry;
 use crate::map::tree::Nodes;
 use crate::volumes::{Snapshot, Volume};
@@ -65,12 +65,12 @@ fn idle_volume(snapshots: u32) -> Tables {
     let mut tables = Tables::default();
     let mut layer = tables.add_layer(None).unwrap();
     for number in 0..snapshots {
-        let id = tables.take_id().unwrap();
+        let id = SnapshotId(tables.take_id().unwrap());
         let snapshot = Snapshot {
             name: format!("of {number}"),
             blocks: 1000,
             layer,
-            volume: 1,
+            volume: VolumeId(1),
             taken: None,
         };
         tables.snapshots.insert(id, snapshot);
@@ -84,7 +84,7 @@ fn idle_volume(snapshots: u32) -> Tables {
         reserved: false,
         attributes: Vec::new(),
     };
-    let id = tables.take_id().unwrap();
+    let id = VolumeId(tables.take_id().unwrap());
     tables.volumes.insert(id, volume);
     tables
 }
