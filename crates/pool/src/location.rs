@@ -1,6 +1,6 @@
 //! Where a block is: [`Location`] in a segment, and the map's [`Entry`] with its checksum.
 
-use crate::ids::SegmentNumber;
+use crate::ids::{LayerId, SegmentNumber};
 
 /// Bytes of a pool block, the unit of everything in the pool.
 pub const BLOCK_BYTES: usize = 4096;
@@ -39,6 +39,13 @@ impl Location {
             row: (packed & mask(ROW_BITS)) as u32,
         }
     }
+}
+
+/// A block of a volume as one layer has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct LayerBlock {
+    pub layer: LayerId,
+    pub block: u64,
 }
 
 /// Where a block is and what its bytes must hash to.

@@ -11,8 +11,8 @@ use crate::error::PoolError;
 use crate::format::body::{Decided, DecidedLog};
 use crate::format::plausible::UNDER_WAY_MAX;
 use crate::format::stripe::{Bounds, Header, Place, ROWS_MAX, Record};
-use crate::ids::{LayerId, SegmentNumber, Sequence, ShardId};
-use crate::location::{BLOCK_BYTES, Entry, Mapping};
+use crate::ids::{SegmentNumber, Sequence, ShardId};
+use crate::location::{BLOCK_BYTES, Entry, LayerBlock, Mapping};
 use crate::mutation::Mutation;
 use crate::recovery::image::{Image, READ_AGAIN_AFTER, READS_MAX, hidden_in};
 use crate::segments::slices::Share;
@@ -446,18 +446,14 @@ impl<D: BlockDevice + 'static> Core<D> {
     }
 
     /// What a layer itself says about a block, of drives that may not be ready yet.
-    async fn find_own_patiently(
-        &self,
-        layer: LayerId,
-        block: u64,
-    ) -> Result<Option<Mapping>, IoError> {
+    async fn find_own_patiently(&self, of: LayerBlock) -> Result<Option<Mapping>, IoError> {
         for _ in 1..READS_MAX {
-            match self.find_own(layer, block).await {
+            match self.find_own(of).await {
                 Err(IoError::NotReady) => reactor::sleep(READ_AGAIN_AFTER).await,
                 found => return found,
             }
         }
-        self.find_own(layer, block).await
+        self.find_own(of).await
     }
 
     async fn replay(&self, share: Share, mut header: Header) -> Result<(), PoolError> {
@@ -481,7 +477,8 @@ impl<D: BlockDevice + 'static> Core<D> {
             let Some(layer) = layer else {
                 continue;
             };
-            let here = match self.find_own_patiently(layer, block).await {
+            let owner = LayerBlock { layer, block };
+            let here = match self.find_own_patiently(owner).await {
                 // Nothing in the log has replaced it before this, and it was there as of the map:
                 // the cleaner looked, and no checkpoint comes between that and its stripe.
                 Err(IoError::UnrecoveredRead) => true,
@@ -493,7 +490,7 @@ impl<D: BlockDevice + 'static> Core<D> {
                 .segments
                 .get(from.segment)
                 .map(|found| found.generation);
-            counts.insert((layer, block), here && same == Some(generation));
+            counts.insert(owner, here && same == Some(generation));
         }
         let stripe = Completed {
             segment: header.place.segment,
@@ -506,8 +503,8 @@ impl<D: BlockDevice + 'static> Core<D> {
         };
         self.state
             .borrow_mut()
-            .apply(&stripe, share, |_, layer, block, _| {
-                counts.get(&(layer, block)).copied().unwrap_or(false)
+            .apply(&stripe, share, |_, owner, _| {
+                counts.get(&owner).copied().unwrap_or(false)
             });
         Ok(())
     }

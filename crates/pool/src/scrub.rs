@@ -18,13 +18,14 @@ use crate::checkpoint::Resume;
 use crate::checkpoint::map_writer::READ_AGAIN_AFTER;
 use crate::error::PoolError;
 use crate::format::stripe::{Header, Place, ROWS_MAX};
-use crate::ids::{LayerId, SegmentNumber};
-use crate::location::{BLOCK_BYTES, Entry};
+use crate::ids::SegmentNumber;
+use crate::location::{BLOCK_BYTES, Entry, LayerBlock};
 use crate::recovery::image::Image;
 use crate::reporting::event::PoolEvent;
 use crate::scrub::lost::Losses;
 use crate::scrub::strays::Gaps;
 use crate::segments::live_nodes::{LiveNodes, parts};
+use crate::segments::runs::Live;
 use crate::segments::zones::Zone;
 use crate::segments::{Kind, Segment};
 use crate::shard::coordinator::Coordinator;
@@ -312,16 +313,16 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 index + 1,
             );
             index += usize::from(record.crc().is_some());
-            let Some((layer, block, crc)) = record.owner() else {
+            let Some((owner, crc)) = record.owner() else {
                 continue;
             };
             let entry = Entry { at, crc };
-            let Some((layer, readers)) = self.find_readers(layer, block, entry).await else {
+            let Some((owner, readers)) = self.find_readers(Live { owner, entry }).await else {
                 continue;
             };
             if !self.is_readable(&segment.columns, entry).await? {
-                losses.lose(layer, block, &readers);
-                self.lose_block(layer, block);
+                losses.lose(owner, &readers);
+                self.lose_block(owner);
             }
         }
         Ok(())
@@ -356,34 +357,26 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         }
     }
 
-    /// In which layer a block still is where it was that `layer` had there, and who reads it.
-    async fn find_readers(
-        &self,
-        layer: LayerId,
-        block: u64,
-        entry: Entry,
-    ) -> Option<(LayerId, Vec<Holder>)> {
-        let holders = self.state.borrow().tables.holders(layer);
+    /// In which layer a block still is where it was, and who reads it.
+    async fn find_readers(&self, live: Live) -> Option<(LayerBlock, Vec<Holder>)> {
+        let Live { owner, entry } = live;
+        let holders = self.state.borrow().tables.holders(owner.layer);
         for layer in holders {
-            if let Some(readers) = self.ask_readers(layer, block, entry).await {
-                return Some((layer, readers));
+            let owner = LayerBlock { layer, ..owner };
+            if let Some(readers) = self.ask_readers(Live { owner, entry }).await {
+                return Some((owner, readers));
             }
         }
         None
     }
 
     /// Who reads a block, as its shard knows; `None` if it is not where it was.
-    async fn ask_readers(&self, layer: LayerId, block: u64, entry: Entry) -> Option<Vec<Holder>> {
-        let owner = self.state.borrow().share.owner(block);
+    async fn ask_readers(&self, live: Live) -> Option<Vec<Holder>> {
+        let owner = self.state.borrow().share.owner(live.owner.block);
         let Some(peer) = self.peer(owner) else {
-            return self.readers_of(layer, block, entry).await;
+            return self.readers_of(live).await;
         };
-        let asked = peer.outbox.ask(|reply| Order::Readers {
-            layer,
-            block,
-            entry,
-            reply,
-        });
+        let asked = peer.outbox.ask(|reply| Order::Readers(live, reply));
         self.answer(asked).await.ok().flatten()
     }
 }

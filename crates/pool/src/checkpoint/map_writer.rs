@@ -3,7 +3,7 @@
 use crate::drives::redundancy;
 use crate::format::node::Node;
 use crate::ids::{LayerId, SegmentNumber};
-use crate::location::{BLOCK_BYTES, Entry, Location};
+use crate::location::{BLOCK_BYTES, Entry, LayerBlock, Location};
 use crate::map::fold::Ledger;
 use crate::map::tree::{NodeSink, Nodes};
 use crate::segments::zones::Zone;
@@ -355,7 +355,11 @@ impl<D: BlockDevice + 'static> NodeSink for MapWriter<'_, D> {
             "a node of the map cannot be read"
         );
         let count = blocks.end - blocks.start;
-        self.core.lose_blocks(layer, blocks.start, count);
+        let first = LayerBlock {
+            layer,
+            block: blocks.start,
+        };
+        self.core.lose_blocks(first, count);
         Ok(blocks)
     }
 

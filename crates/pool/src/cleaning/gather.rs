@@ -1,13 +1,12 @@
 //! What still lives in a segment that is being cleaned: found by its headers, read in runs.
 
 use crate::format::stripe::{Header, Place, Record};
-use crate::ids::LayerId;
 use crate::join::{join, join_all};
-use crate::location::{BLOCK_BYTES, Entry, Location, Mapping};
+use crate::location::{BLOCK_BYTES, Entry, LayerBlock, Location, Mapping};
 use crate::map::tree;
 use crate::segments::cleaned::Stuck;
 use crate::segments::runs::{Live, Rows, cut, runs};
-use crate::segments::victim::{Unmapped, Victim};
+use crate::segments::victim::Victim;
 use crate::segments::zones::Zone;
 use crate::shard::core::Core;
 use crate::stripes::item::{Move, place};
@@ -53,7 +52,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         victim: &Victim,
         mut blocks: Vec<Live>,
     ) -> Result<Vec<Move>, IoError> {
-        blocks.sort_unstable_by_key(|(layer, block, entry)| (*layer, *block, entry.at));
+        blocks.sort_unstable_by_key(|live| (live.owner, live.entry.at));
         let mut live = Vec::new();
         self.mark_live(&blocks, &mut live).await?;
         let nothing = Rows {
@@ -68,26 +67,29 @@ impl<D: BlockDevice + 'static> Core<D> {
     /// How many of some blocks the maps still have where they are, although updates have replaced
     /// them; `live` are those that none had.
     async fn replaced(&self, victim: &Victim, blocks: Vec<Live>, live: &[Live]) -> u64 {
-        let lives: BTreeSet<Location> = live.iter().map(|(_, _, entry)| entry.at).collect();
+        let lives: BTreeSet<Location> = live.iter().map(|live| live.entry.at).collect();
         let replaced: Vec<(Live, Root)> = {
             let state = self.state.borrow();
             if victim.tables_version != state.tables_version {
                 return 0;
             }
             let root = |found: &Live| {
-                state.recent(found.0, found.1)?;
-                Some((*found, state.tables.layers.get(found.0)?.root?))
+                let owner = found.owner;
+                state.recent(owner.layer, owner.block)?;
+                Some((*found, state.tables.layers.get(owner.layer)?.root?))
             };
-            let others = blocks.iter().filter(|found| !lives.contains(&found.2.at));
+            let others = blocks
+                .iter()
+                .filter(|found| !lives.contains(&found.entry.at));
             others.filter_map(root).collect()
         };
         let mut count = 0;
         for some in replaced.chunks(LOOKUPS) {
             let lookups = some
                 .iter()
-                .map(|((_, block, _), root)| tree::lookup(self, *root, *block));
+                .map(|(found, root)| tree::lookup(self, *root, found.owner.block));
             for ((found, _), mapping) in some.iter().zip(join_all(lookups).await) {
-                count += u64::from(mapping == Ok(Some(Mapping::Block(found.2))));
+                count += u64::from(mapping == Ok(Some(Mapping::Block(found.entry))));
             }
         }
         count
@@ -169,16 +171,19 @@ impl<D: BlockDevice + 'static> Core<D> {
             for record in &header.records {
                 let at = place(victim.number, header.place.row, header.rows, index + 1);
                 index += usize::from(record.crc().is_some());
-                if let Some((layer, block, crc)) = record.owner()
-                    && state.share.owner(block) == state.share.shard
+                if let Some((owner, crc)) = record.owner()
+                    && state.share.owner(owner.block) == state.share.shard
                 {
                     // At most one of them has it here.
-                    let holders = state.tables.holders(layer);
-                    blocks.extend(holders.map(|layer| (layer, block, Entry { at, crc })));
+                    let holders = state.tables.holders(owner.layer);
+                    blocks.extend(holders.map(|layer| Live {
+                        owner: LayerBlock { layer, ..owner },
+                        entry: Entry { at, crc },
+                    }));
                 }
             }
         }
-        blocks.sort_unstable_by_key(|(layer, block, entry)| (*layer, *block, entry.at));
+        blocks.sort_unstable_by_key(|live| (live.owner, live.entry.at));
         blocks
     }
 
@@ -188,13 +193,13 @@ impl<D: BlockDevice + 'static> Core<D> {
         &self,
         blocks: &[Live],
         live: &mut Vec<Live>,
-    ) -> Result<Vec<Unmapped>, IoError> {
+    ) -> Result<Vec<LayerBlock>, IoError> {
         let mut unmapped = Vec::new();
         let mut unknown: Vec<Live> = Vec::new();
-        let said = self.peek_own(blocks.iter().map(|(layer, block, _)| (*layer, *block)));
+        let said = self.peek_own(blocks.iter().map(|live| live.owner));
         for (found, said) in blocks.iter().zip(said) {
             match said {
-                Some(mapping) if mapping == Some(Mapping::Block(found.2)) => {
+                Some(mapping) if mapping == Some(Mapping::Block(found.entry)) => {
                     if self.mark(found) {
                         live.push(*found);
                     }
@@ -205,9 +210,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         }
         for some in unknown.chunks(LOOKUPS) {
             // The nodes come from the drives side by side; the marks are made one by one.
-            let lookups = some
-                .iter()
-                .map(|(layer, block, _)| self.find_own(*layer, *block));
+            let lookups = some.iter().map(|live| self.find_own(live.owner));
             for (found, result) in some.iter().zip(join_all(lookups).await) {
                 if let Err(error) = result
                     && error != IoError::UnrecoveredRead
@@ -217,36 +220,36 @@ impl<D: BlockDevice + 'static> Core<D> {
                 match self.begin_block_move(found).await {
                     Ok(true) => live.push(*found),
                     Ok(false) => {}
-                    Err(IoError::UnrecoveredRead) => unmapped.push((found.0, found.1)),
+                    Err(IoError::UnrecoveredRead) => unmapped.push(found.owner),
                     Err(error) => return Err(error),
                 }
             }
         }
-        live.sort_unstable_by_key(|(_, _, entry)| (entry.at.column, entry.at.row));
+        live.sort_unstable_by_key(|live| (live.entry.at.column, live.entry.at.row));
         Ok(unmapped)
     }
 
     /// Marks a block as moving. False if it is already on its way: then this is an older copy.
-    fn mark(&self, (layer, block, entry): &Live) -> bool {
+    fn mark(&self, live: &Live) -> bool {
         let mut state = self.state.borrow_mut();
-        state.moving.begin(*layer, *block, entry.at)
+        state.moving.begin(live.owner, live.entry.at)
     }
 
     /// Marks a block as moving if it lives at `entry`. The mark comes before the look, so that a
     /// write that lands in between takes it off again.
     async fn begin_block_move(&self, found: &Live) -> Result<bool, IoError> {
-        let (layer, block, entry) = *found;
+        let Live { owner, entry } = *found;
         if !self.mark(found) {
             return Ok(false);
         }
-        let mapping = self.find_own(layer, block).await;
+        let mapping = self.find_own(owner).await;
         let here = mapping == Ok(Some(Mapping::Block(entry)));
         let mut state = self.state.borrow_mut();
-        let still = state.moving.from(layer, block);
+        let still = state.moving.from(owner);
         if here && still == Some(entry.at) {
             return Ok(true);
         }
-        state.moving.end(layer, block);
+        state.moving.end(owner);
         mapping.map(|_| false)
     }
 
@@ -257,18 +260,19 @@ impl<D: BlockDevice + 'static> Core<D> {
             None => self.read_run_of(victim, run).await,
         };
         let mut moves = Vec::with_capacity(run.len());
-        for ((layer, block, entry), own) in run.iter().zip(blocks) {
+        for (live, own) in run.iter().zip(blocks) {
+            let Live { owner, entry } = *live;
             let right = read && crc_fast::crc32_iscsi(&own) == entry.crc;
             let found = match right {
                 true => Some(own),
-                false => self.rescue(victim, (*layer, *block), *entry).await,
+                false => self.rescue(victim, live).await,
             };
             let Some(buffer) = found else {
                 continue;
             };
             let record = Record::Moved {
-                layer: *layer,
-                block: *block,
+                layer: owner.layer,
+                block: owner.block,
                 crc: entry.crc,
                 from: entry.at,
                 generation: victim.generation,
@@ -285,9 +289,10 @@ impl<D: BlockDevice + 'static> Core<D> {
 
     /// Reads a run of blocks; false if their drive would not.
     async fn read_run_of(&self, victim: &Victim, run: &[Live]) -> (Vec<Buffer>, bool) {
-        let (Some((_, _, first)), Some((_, _, last))) = (run.first(), run.last()) else {
+        let (Some(first), Some(last)) = (run.first(), run.last()) else {
             return (Vec::new(), true);
         };
+        let (first, last) = (first.entry, last.entry);
         let rows = (last.at.row - first.at.row + 1) as usize;
         let zone = victim.columns.get(usize::from(first.at.column));
         let buffer = Buffer::new(rows * BLOCK_BYTES);
@@ -297,20 +302,23 @@ impl<D: BlockDevice + 'static> Core<D> {
     }
 
     /// Reads a block whose own copy is bad. If it cannot be had it stays where it is.
-    async fn rescue(&self, victim: &Victim, key: (LayerId, u64), entry: Entry) -> Option<Buffer> {
+    async fn rescue(&self, victim: &Victim, live: &Live) -> Option<Buffer> {
         let one = Buffer::new(BLOCK_BYTES);
-        let (one, result) = self.array.read_block(&victim.columns, entry, one).await;
+        let (one, result) = self
+            .array
+            .read_block(&victim.columns, live.entry, one)
+            .await;
         if result.is_ok() {
             return Some(one);
         }
         let mut state = self.state.borrow_mut();
-        state.moving.end(key.0, key.1);
+        state.moving.end(live.owner);
         if let Err(error) = result {
             state.note_stuck(victim.number, Stuck::by(error));
         }
         drop(state);
         if result == Err(IoError::UnrecoveredRead) {
-            self.lose_block(key.0, key.1);
+            self.lose_block(live.owner);
         }
         None
     }

@@ -2,7 +2,7 @@
 
 use crate::format::plausible::COUNT_MAX;
 use crate::ids::{Generation, LayerId, SegmentNumber, Sequence, ShardId};
-use crate::location::{BLOCK_BYTES, Location, VOLUME_BLOCKS_MAX};
+use crate::location::{BLOCK_BYTES, LayerBlock, Location, VOLUME_BLOCKS_MAX};
 use crate::mutation::Mutation;
 use siphasher::sip128::{Hasher128, SipHasher24};
 use std::hash::Hasher;
@@ -88,13 +88,13 @@ pub(crate) enum Record {
 }
 
 impl Record {
-    /// Layer, block number and checksum of a block of a host.
-    pub fn owner(&self) -> Option<(LayerId, u64, u32)> {
+    /// Whose a block of a host is, and its checksum.
+    pub fn owner(&self) -> Option<(LayerBlock, u32)> {
         match *self {
             Record::Data { layer, block, crc }
             | Record::Moved {
                 layer, block, crc, ..
-            } => Some((layer, block, crc)),
+            } => Some((LayerBlock { layer, block }, crc)),
             Record::Hole { .. } | Record::Pad { .. } => None,
         }
     }

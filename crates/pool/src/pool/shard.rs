@@ -348,14 +348,9 @@ async fn take_time<D: BlockDevice + 'static>(core: Rc<Core<D>>, order: Order) {
             core.forget_cleaning(number, cleaned.through);
             let _ = reply.try_send(cleaned);
         }
-        Order::Readers {
-            layer,
-            block,
-            entry,
-            reply,
-        } => {
+        Order::Readers(live, reply) => {
             let _reading = core.reading();
-            let readers = core.readers_of(layer, block, entry).await;
+            let readers = core.readers_of(live).await;
             let _ = reply.try_send(readers);
         }
         Order::Move {

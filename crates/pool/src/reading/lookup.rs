@@ -2,7 +2,7 @@
 
 use crate::ids::LayerId;
 use crate::join::join_all;
-use crate::location::Mapping;
+use crate::location::{LayerBlock, Mapping};
 use crate::map::tree;
 use crate::mutation::Mutation;
 use crate::shard::core::Core;
@@ -118,12 +118,12 @@ impl<D: BlockDevice> Core<D> {
     /// the drives. Those that come in order cost one way through the map for each leaf.
     pub fn peek_own(
         &self,
-        blocks: impl Iterator<Item = (LayerId, u64)>,
+        blocks: impl Iterator<Item = LayerBlock>,
     ) -> Vec<Option<Option<Mapping>>> {
         let state = self.state.borrow();
         let cache = self.cache.borrow();
         let mut near: Option<(LayerId, tree::Leaf<'_>)> = None;
-        let peek = |(layer, block): (LayerId, u64)| {
+        let peek = |LayerBlock { layer, block }: LayerBlock| {
             if let Some(recent) = state.recent(layer, block) {
                 return Some(Some(recent));
             }
@@ -140,8 +140,9 @@ impl<D: BlockDevice> Core<D> {
         blocks.map(peek).collect()
     }
 
-    /// What `layer` itself says about a block.
-    pub async fn find_own(&self, layer: LayerId, block: u64) -> Result<Option<Mapping>, IoError> {
+    /// What a layer itself says about a block.
+    pub async fn find_own(&self, of: LayerBlock) -> Result<Option<Mapping>, IoError> {
+        let LayerBlock { layer, block } = of;
         let root = {
             let state = self.state.borrow();
             if let Some(mapping) = state.recent(layer, block) {

@@ -3,7 +3,7 @@
 use crate::format::node::Node;
 use crate::ids::LayerId;
 use crate::join::join_all;
-use crate::location::{BLOCK_BYTES, Entry, Mapping};
+use crate::location::{BLOCK_BYTES, Entry, LayerBlock, Mapping};
 use crate::map::tree::Nodes;
 use crate::mutation::Mutation;
 use crate::segments::zones::Zone;
@@ -148,7 +148,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             if read.await.1.is_err()
                 && let Ok(layer) = self.layer_of(of)
             {
-                self.lose_block(layer, block);
+                self.lose_block(LayerBlock { layer, block });
             }
         }
     }

@@ -2,9 +2,10 @@
 //! report has a bound however much is lost.
 
 use crate::ids::LayerId;
-use crate::location::{Entry, Mapping, VOLUME_BLOCKS_MAX};
+use crate::location::{LayerBlock, Mapping, VOLUME_BLOCKS_MAX};
 use crate::map::holes::{Runs, add_run};
 use crate::reporting::lost::{Lost, LostNode, ScrubReport};
+use crate::segments::runs::Live;
 use crate::shard::core::Core;
 use crate::volumes::{Holder, Tables};
 use block::{BlockDevice, BlockRange, Lba};
@@ -56,27 +57,31 @@ pub(super) struct Losses {
     by_holder: BTreeMap<Holder, Ranges>,
     nodes: Vec<LostNode>,
     /// A node may be met twice: where a layer is walked through again, and once for each part.
-    nodes_met: BTreeSet<(LayerId, u64)>,
+    nodes_met: BTreeSet<LayerBlock>,
     nodes_in_all: u64,
 }
 
 impl Losses {
     /// A block is lost that these read.
-    pub fn lose(&mut self, layer: LayerId, block: u64, holders: &[Holder]) {
-        if self.by_layer.entry(layer).or_default().add(block) {
+    pub fn lose(&mut self, lost: LayerBlock, holders: &[Holder]) {
+        if self.by_layer.entry(lost.layer).or_default().add(lost.block) {
             for holder in holders {
-                self.by_holder.entry(*holder).or_default().add(block);
+                self.by_holder.entry(*holder).or_default().add(lost.block);
             }
         }
     }
 
     /// A node is lost that told of the blocks from `start` to `end`, or to the last.
     pub fn lose_node(&mut self, tables: &Tables, layer: LayerId, start: u64, end: Option<u64>) {
-        if self.nodes_met.contains(&(layer, start)) {
+        let first = LayerBlock {
+            layer,
+            block: start,
+        };
+        if self.nodes_met.contains(&first) {
             return;
         }
         if self.nodes_met.len() < RANGES_KEPT {
-            self.nodes_met.insert((layer, start));
+            self.nodes_met.insert(first);
         }
         self.nodes_in_all += 1;
         if self.nodes.len() < NODES_TOLD {
@@ -117,41 +122,37 @@ fn holders_above(
 }
 
 impl<D: BlockDevice> Core<D> {
-    /// Who reads a block of this shard's that `layer` has at `entry`; `None` if it has it there no
-    /// more.
-    pub async fn readers_of(
-        &self,
-        layer: LayerId,
-        block: u64,
-        entry: Entry,
-    ) -> Option<Vec<Holder>> {
-        let found = self.find_own(layer, block).await;
+    /// Who reads a block of this shard's; `None` if its layer has it there no more.
+    pub async fn readers_of(&self, live: Live) -> Option<Vec<Holder>> {
+        let Live { owner, entry } = live;
+        let found = self.find_own(owner).await;
         if found != Ok(Some(Mapping::Block(entry))) {
             return None;
         }
         let above: Vec<(Holder, LayerId)> = {
             let state = self.state.borrow();
-            holders_above(&state.tables, layer, block).collect()
+            holders_above(&state.tables, owner.layer, owner.block).collect()
         };
-        let hidden = self.hidden_from(layer, block).await;
+        let hidden = self.hidden_from(owner).await;
         let seeing = above.into_iter().filter(|(_, top)| !hidden.contains(top));
         Some(seeing.map(|(holder, _)| holder).collect())
     }
 
-    /// The layers on `layer` from which its block is not seen: they say something about it, or one
+    /// The layers on that of a block from which it is not seen: they say something about it, or one
     /// between does. Each is asked once.
-    async fn hidden_from(&self, layer: LayerId, block: u64) -> BTreeSet<LayerId> {
+    async fn hidden_from(&self, of: LayerBlock) -> BTreeSet<LayerId> {
         let above: Vec<(LayerId, Option<LayerId>)> = {
             let state = self.state.borrow();
-            let standing = state.tables.standing_on(layer).into_iter();
-            let above = standing.filter(|id| *id != layer);
+            let standing = state.tables.standing_on(of.layer).into_iter();
+            let above = standing.filter(|id| *id != of.layer);
             above.map(|id| (id, state.tables.parent(id))).collect()
         };
         let mut hidden = BTreeSet::new();
         for (turn, (id, parent)) in (1_usize..).zip(above) {
             let below = parent.is_some_and(|parent| hidden.contains(&parent));
+            let here = LayerBlock { layer: id, ..of };
             // Where its map cannot be read it may say nothing.
-            if below || matches!(self.find_own(id, block).await, Ok(Some(_))) {
+            if below || matches!(self.find_own(here).await, Ok(Some(_))) {
                 hidden.insert(id);
             }
             if turn.is_multiple_of(LAYERS_IN_A_ROW) {
@@ -171,11 +172,12 @@ mod tests {
     fn however_much_is_lost_the_total_is_true_and_what_is_told_is_bounded() {
         let mut losses = Losses::default();
         let (holder, layer) = (Holder::Volume(VolumeId(7)), LayerId::new(1));
+        let at = |block| LayerBlock { layer, block };
         for block in (0..3 * RANGES_KEPT as u64).rev() {
-            losses.lose(layer, 2 * block, &[holder]);
+            losses.lose(at(2 * block), &[holder]);
         }
         for block in 1..9 {
-            losses.lose(layer, block, &[holder]);
+            losses.lose(at(block), &[holder]);
         }
         let tables = Tables::default();
         for node in 0..1000 {

@@ -18,7 +18,7 @@ use crate::drives::redundancy;
 use crate::error::PoolError;
 use crate::format::node::Node;
 use crate::ids::{LayerId, SegmentNumber};
-use crate::location::{BLOCK_BYTES, Entry, Location, Mapping};
+use crate::location::{BLOCK_BYTES, Entry, LayerBlock, Location, Mapping};
 use crate::map::tree::Nodes;
 use crate::recovery::image::Image;
 use crate::scrub::Scrub;
@@ -172,7 +172,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         scrub.report.nodes += step.seen.len() as u64;
         let losses = &mut scrub.losses;
         if let Some(start) = step.lost_from {
-            self.state.borrow_mut().unmapped.insert((layer, start));
+            self.state.borrow_mut().unmapped.insert(LayerBlock {
+                layer,
+                block: start,
+            });
         }
         let state = self.state.borrow();
         for lost in &step.lost {
@@ -235,7 +238,11 @@ fn good_nodes(image: &Image, row: u32, nodes: &[Option<u32>]) -> Option<Vec<Buff
 /// Blocks of a leaf that are where no header tells of them.
 fn strays(layer: LayerId, leaf: &Node, scrub: &Scrub) -> Vec<Live> {
     let stray = |record: crate::format::node::NodeRecord| match record.mapping {
-        Mapping::Block(entry) if scrub.gaps.has(entry.at) => Some((layer, record.block, entry)),
+        Mapping::Block(entry) if scrub.gaps.has(entry.at) => {
+            let block = record.block;
+            let owner = LayerBlock { layer, block };
+            Some(Live { owner, entry })
+        }
         _ => None,
     };
     leaf.records().filter_map(stray).collect()

@@ -59,7 +59,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     ) -> Result<(), PoolError> {
         let mut by_segment: BTreeMap<SegmentNumber, Vec<Live>> = BTreeMap::new();
         for stray in strays {
-            let segment = stray.2.at.segment;
+            let segment = stray.entry.at.segment;
             by_segment.entry(segment).or_default().push(stray);
         }
         for (number, strays) in by_segment {
@@ -79,15 +79,15 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     ) -> Result<Vec<Live>, PoolError> {
         let _reading = self.reading();
         let mut readable = Vec::with_capacity(strays.len());
-        for (layer, block, entry) in strays {
+        for stray in strays {
             let Some(columns) = self.columns(number) else {
                 break;
             };
-            if self.is_readable(&columns, entry).await? {
-                readable.push((layer, block, entry));
-            } else if let Some((layer, readers)) = self.find_readers(layer, block, entry).await {
-                scrub.losses.lose(layer, block, &readers);
-                self.lose_block(layer, block);
+            if self.is_readable(&columns, stray.entry).await? {
+                readable.push(stray);
+            } else if let Some((owner, readers)) = self.find_readers(stray).await {
+                scrub.losses.lose(owner, &readers);
+                self.lose_block(owner);
             }
         }
         Ok(readable)
@@ -111,7 +111,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let mut by_shard: BTreeMap<ShardId, Vec<Live>> = BTreeMap::new();
         for stray in strays {
             by_shard
-                .entry(share.owner(stray.1))
+                .entry(share.owner(stray.owner.block))
                 .or_default()
                 .push(stray);
         }

@@ -3,7 +3,7 @@
 
 use crate::hashing::Seed;
 use crate::ids::LayerId;
-use crate::location::Location;
+use crate::location::{LayerBlock, Location};
 use crate::segments::slices::Share;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -12,13 +12,13 @@ use std::ops::Range;
 /// Where each of them was when it was marked, by layer and number.
 #[derive(Debug, Default)]
 pub(crate) struct Moving {
-    blocks: HashMap<(LayerId, u64), Location, Seed>,
+    blocks: HashMap<LayerBlock, Location, Seed>,
 }
 
 impl Moving {
     /// Marks a block that lives at `at`. False if it is on its way already.
-    pub fn begin(&mut self, layer: LayerId, block: u64, at: Location) -> bool {
-        match self.blocks.entry((layer, block)) {
+    pub fn begin(&mut self, block: LayerBlock, at: Location) -> bool {
+        match self.blocks.entry(block) {
             Entry::Vacant(place) => {
                 place.insert(at);
                 true
@@ -28,21 +28,21 @@ impl Moving {
     }
 
     /// Where a block was that nobody wrote or gave back since it was marked.
-    pub fn from(&self, layer: LayerId, block: u64) -> Option<Location> {
-        self.blocks.get(&(layer, block)).copied()
+    pub fn from(&self, block: LayerBlock) -> Option<Location> {
+        self.blocks.get(&block).copied()
     }
 
     /// Takes a mark off.
-    pub fn end(&mut self, layer: LayerId, block: u64) {
+    pub fn end(&mut self, block: LayerBlock) {
         // Mostly nothing is being cleaned.
         if !self.blocks.is_empty() {
-            self.blocks.remove(&(layer, block));
+            self.blocks.remove(&block);
         }
     }
 
     /// Takes the mark off a block that was marked at `from`. True if it was there.
-    pub fn arrive(&mut self, layer: LayerId, block: u64, from: Location) -> bool {
-        match self.blocks.entry((layer, block)) {
+    pub fn arrive(&mut self, block: LayerBlock, from: Location) -> bool {
+        match self.blocks.entry(block) {
             Entry::Occupied(held) if *held.get() == from => {
                 held.remove();
                 true
@@ -55,12 +55,13 @@ impl Moving {
     pub fn end_all(&mut self, layer: LayerId, blocks: Range<u64>, share: Share) {
         if blocks.end - blocks.start <= self.blocks.len() as u64 {
             for block in share.pieces(blocks).flatten() {
-                self.blocks.remove(&(layer, block));
+                self.blocks.remove(&LayerBlock { layer, block });
             }
             return;
         }
-        self.blocks.retain(|(of, block), _| {
-            *of != layer || !blocks.contains(block) || share.owner(*block) != share.shard
+        self.blocks.retain(|at, _| {
+            let inside = at.layer == layer && blocks.contains(&at.block);
+            !inside || share.owner(at.block) != share.shard
         });
     }
 
@@ -99,35 +100,35 @@ mod tests {
             let (mut moving, mut model) = (Moving::default(), BTreeMap::new());
             for (turn, (step, layer, block, length)) in (0..).zip(steps) {
                 let layer = LayerId::new(layer);
-                let key = (layer, block);
+                let key = LayerBlock { layer, block };
                 match step {
                     0 => {
                         let free = !model.contains_key(&key);
-                        prop_assert_eq!(moving.begin(layer, block, at(turn)), free);
+                        prop_assert_eq!(moving.begin(key, at(turn)), free);
                         model.entry(key).or_insert(at(turn));
                     }
                     1 => {
                         let held = model.get(&key).copied().unwrap_or(at(u32::MAX));
-                        prop_assert!(!moving.arrive(layer, block, at(held.row ^ 1 << 30)));
+                        prop_assert!(!moving.arrive(key, at(held.row ^ 1 << 30)));
                         let there = model.remove(&key).is_some();
-                        prop_assert_eq!(moving.arrive(layer, block, held), there);
+                        prop_assert_eq!(moving.arrive(key, held), there);
                     }
                     2 => {
-                        moving.end(layer, block);
+                        moving.end(key);
                         model.remove(&key);
                     }
                     _ => {
                         let range = block..block + length;
                         moving.end_all(layer, range.clone(), share);
-                        model.retain(|(of, block), _| {
-                            let own = share.owner(*block) == share.shard;
-                            *of != layer || !range.contains(block) || !own
+                        model.retain(|of: &LayerBlock, _| {
+                            let own = share.owner(of.block) == share.shard;
+                            of.layer != layer || !range.contains(&of.block) || !own
                         });
                     }
                 }
                 prop_assert_eq!(moving.len(), model.len());
-                for ((layer, block), held) in &model {
-                    prop_assert_eq!(moving.from(*layer, *block), Some(*held));
+                for (key, held) in &model {
+                    prop_assert_eq!(moving.from(*key), Some(*held));
                 }
             }
         }

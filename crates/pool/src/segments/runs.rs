@@ -1,7 +1,6 @@
 //! Runs: blocks of a segment that are worth one read together, and cut out of it. No I/O.
 
-use crate::ids::LayerId;
-use crate::location::{BLOCK_BYTES, Entry};
+use crate::location::{BLOCK_BYTES, Entry, LayerBlock};
 use block::Buffer;
 
 /// Dead blocks between two live ones of a column that are read with them rather than skipped.
@@ -10,7 +9,11 @@ const GAP_ROWS: u32 = 4;
 const RUN_ROWS: u32 = 64;
 
 /// A block that lives: its owner, and where it is.
-pub(crate) type Live = (LayerId, u64, Entry);
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Live {
+    pub owner: LayerBlock,
+    pub entry: Entry,
+}
 
 /// Rows of a victim's first column, which has all headers.
 pub(crate) struct Rows {
@@ -28,8 +31,8 @@ impl Rows {
 
     /// Blocks of that column as [`cut`] gives them, if they are among these rows.
     pub fn copies(&self, run: &[Live]) -> Option<Vec<Buffer>> {
-        let copy = |(_, _, entry): &Live| match (self.read, entry.at.column) {
-            (true, 0) => self.block(entry.at.row).map(Buffer::copy_of),
+        let copy = |live: &Live| match (self.read, live.entry.at.column) {
+            (true, 0) => self.block(live.entry.at.row).map(Buffer::copy_of),
             _ => None,
         };
         run.iter().map(copy).collect()
@@ -38,10 +41,10 @@ impl Rows {
 
 /// Cuts the blocks of a run out of what was read; what lies between them is given up.
 pub(crate) fn cut(mut buffer: Buffer, run: &[Live]) -> Vec<Buffer> {
-    let first = run.first().map_or(0, |(_, _, entry)| entry.at.row);
+    let first = run.first().map_or(0, |live| live.entry.at.row);
     let mut blocks = Vec::with_capacity(run.len());
-    for (_, _, entry) in run.iter().rev() {
-        let start = (entry.at.row - first) as usize * BLOCK_BYTES;
+    for live in run.iter().rev() {
+        let start = (live.entry.at.row - first) as usize * BLOCK_BYTES;
         if buffer.len() > start + BLOCK_BYTES {
             drop(buffer.split_off(start + BLOCK_BYTES));
         }
@@ -58,10 +61,10 @@ pub(crate) fn cut(mut buffer: Buffer, run: &[Live]) -> Vec<Buffer> {
 pub(crate) fn runs(live: &[Live]) -> impl Iterator<Item = &[Live]> {
     let mut rest = live;
     std::iter::from_fn(move || {
-        let (_, _, first) = rest.first()?;
+        let first = rest.first()?.entry;
         let mut length = 1;
-        while let Some((_, _, next)) = rest.get(length) {
-            let row = rest[length - 1].2.at.row;
+        while let Some(next) = rest.get(length) {
+            let (next, row) = (next.entry, rest[length - 1].entry.at.row);
             let near = next.at.column == first.at.column
                 && next.at.row - row <= 1 + GAP_ROWS
                 && next.at.row - first.at.row < RUN_ROWS;
@@ -79,6 +82,7 @@ pub(crate) fn runs(live: &[Live]) -> impl Iterator<Item = &[Live]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::LayerId;
     use crate::ids::SegmentNumber;
     use crate::location::Location;
 
@@ -93,14 +97,20 @@ mod tests {
                     column: (state >> 60) as u8 % 5,
                     row: (state >> 33) as u32 % 3000,
                 };
-                (LayerId::new(1), 0, Entry { at, crc: 0 })
+                Live {
+                    owner: LayerBlock {
+                        layer: LayerId::new(1),
+                        block: 0,
+                    },
+                    entry: Entry { at, crc: 0 },
+                }
             })
             .collect();
-        live.sort_unstable_by_key(|(_, _, entry)| (entry.at.column, entry.at.row));
+        live.sort_unstable_by_key(|live| (live.entry.at.column, live.entry.at.row));
         live.dedup();
         let mut seen = Vec::new();
         for run in runs(&live) {
-            let (first, last) = (run[0].2.at, run[run.len() - 1].2.at);
+            let (first, last) = (run[0].entry.at, run[run.len() - 1].entry.at);
             assert_eq!(first.column, last.column);
             assert!(last.row - first.row < RUN_ROWS);
             seen.extend_from_slice(run);

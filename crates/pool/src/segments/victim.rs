@@ -1,6 +1,7 @@
 //! [`Victim`]: a segment that is being cleaned, and what is known of it in the end. No I/O.
 
-use crate::ids::{Generation, LayerId, SegmentNumber};
+use crate::ids::{Generation, SegmentNumber};
+use crate::location::LayerBlock;
 use crate::mutation::Mutation;
 use crate::segments::runs::Rows;
 use crate::segments::zones::Zone;
@@ -9,9 +10,6 @@ use std::collections::BTreeSet;
 
 /// So many blocks are named at most of which the map does not tell where they are.
 const UNMAPPED_MAX: usize = 64;
-
-/// A block of a layer of which no node tells where it is: the one that did cannot be read.
-pub(crate) type Unmapped = (LayerId, u64);
 
 /// A segment that is being cleaned, and how far that has got.
 pub(crate) struct Victim {
@@ -33,8 +31,8 @@ pub(crate) struct Victim {
     pub ahead: Option<Rows>,
     /// So far every header could be read, and where the maps have each block that they tell of.
     pub whole: bool,
-    /// Some of the blocks of which that is not so.
-    pub unmapped: BTreeSet<Unmapped>,
+    /// Some of the blocks of which that is not so: the node that told of them cannot be read.
+    pub unmapped: BTreeSet<LayerBlock>,
 }
 
 /// What is known of a segment of which one shard has looked at all rows.
@@ -46,7 +44,7 @@ pub(crate) struct Emptied {
     /// As of the next merge the maps have nothing of the shard's there, whatever they had.
     pub whole: bool,
     /// Some of the blocks of which that cannot be said.
-    pub unmapped: BTreeSet<Unmapped>,
+    pub unmapped: BTreeSet<LayerBlock>,
 }
 
 impl Victim {
@@ -86,7 +84,7 @@ impl Victim {
     }
 
     /// No node tells where these are.
-    pub fn note_unmapped(&mut self, blocks: Vec<Unmapped>) {
+    pub fn note_unmapped(&mut self, blocks: Vec<LayerBlock>) {
         self.whole &= blocks.is_empty();
         let room = UNMAPPED_MAX - self.unmapped.len();
         self.unmapped.extend(blocks.into_iter().take(room));

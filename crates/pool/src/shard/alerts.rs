@@ -2,7 +2,7 @@
 
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Member};
 use crate::ids::LayerId;
-use crate::location::BLOCK_BYTES;
+use crate::location::{BLOCK_BYTES, LayerBlock};
 use crate::reporting::event::PoolEvent;
 use crate::reporting::lost::LostBlock;
 use crate::reporting::status::PoolState;
@@ -220,17 +220,17 @@ impl<D: BlockDevice + 'static> Core<D> {
         self.state.borrow().live_at_most() >= self.look_at_blocks.get()
     }
 
-    /// A block of `layer` cannot be read with all the redundancy there is.
-    pub fn lose_block(&self, layer: LayerId, block: u64) {
-        self.lose_blocks(layer, block, 1);
+    /// A block cannot be read with all the redundancy there is.
+    pub fn lose_block(&self, lost: LayerBlock) {
+        self.lose_blocks(lost, 1);
     }
 
-    /// As many from `block` on: where they are cannot be read.
-    pub fn lose_blocks(&self, layer: LayerId, block: u64, blocks: u64) {
-        let holders = || holders(&self.state.borrow().tables, layer);
+    /// As many of a layer from `first` on: where they are cannot be read.
+    pub fn lose_blocks(&self, first: LayerBlock, blocks: u64) {
+        let holders = || holders(&self.state.borrow().tables, first.layer);
         let lost = LostBlock {
-            layer: layer.get(),
-            block,
+            layer: first.layer.get(),
+            block: first.block,
         };
         self.array.events.lose(lost, blocks, holders);
     }

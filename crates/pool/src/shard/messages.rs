@@ -176,12 +176,7 @@ pub(crate) enum Order {
     /// may look again.
     Room(u64, Sender<()>),
     /// Who reads a block of a layer; nothing if it is not where it was.
-    Readers {
-        layer: LayerId,
-        block: u64,
-        entry: Entry,
-        reply: Sender<Option<Vec<Holder>>>,
-    },
+    Readers(Live, Sender<Option<Vec<Holder>>>),
     /// Move these blocks of yours out of a segment that does not tell of them. Answered with how
     /// many were.
     Move {

@@ -2,7 +2,7 @@
 
 use crate::format::stripe::Record;
 use crate::ids::{LayerId, SegmentNumber, Sequence, ShardId, StripeId};
-use crate::location::{Entry, Location, Mapping};
+use crate::location::{Entry, LayerBlock, Location, Mapping};
 use crate::map::overlay::{Counted, Overlay};
 use crate::mutation::Mutation;
 use crate::segments::admitted::Admitted;
@@ -10,7 +10,7 @@ use crate::segments::cleaned::Stuck;
 use crate::segments::moving::Moving;
 use crate::segments::readers::Readers;
 use crate::segments::slices::Share;
-use crate::segments::victim::{Unmapped, Victim};
+use crate::segments::victim::Victim;
 use crate::segments::zones::Zone;
 use crate::segments::{Kind, Segment, SegmentState, Segments};
 use crate::shard::limbo::{Freed, Limbo};
@@ -85,7 +85,7 @@ pub(crate) struct State {
     pub emptied: BTreeMap<SegmentNumber, bool>,
     /// Blocks that the cleaner or a scrub could not look up: the next checkpoint gives up the nodes
     /// of the map that told of them.
-    pub unmapped: BTreeSet<Unmapped>,
+    pub unmapped: BTreeSet<LayerBlock>,
     /// Those of which it is certain that the logs have replaced every block that the maps still
     /// have there, and of each shard up to which stripe that took.
     pub replaced: BTreeMap<SegmentNumber, Vec<StripeId>>,
@@ -246,8 +246,8 @@ impl State {
     }
 
     /// Maps a block that a stripe brought.
-    pub fn map_block(&mut self, layer: LayerId, block: u64, entry: Entry) {
-        if let Some(old) = self.overlay.put(layer, block, entry) {
+    pub fn map_block(&mut self, owner: LayerBlock, entry: Entry) {
+        if let Some(old) = self.overlay.put(owner.layer, owner.block, entry) {
             self.segments.overlay_lost(old);
         }
         self.segments.overlay_gained(entry);
@@ -259,7 +259,7 @@ impl State {
         &mut self,
         stripe: &Completed,
         share: Share,
-        mut moved: impl FnMut(&mut State, LayerId, u64, Location) -> bool,
+        mut moved: impl FnMut(&mut State, LayerBlock, Location) -> bool,
     ) {
         let mut index = 0;
         // Mostly all blocks of a stripe are of one layer.
@@ -270,8 +270,9 @@ impl State {
             match *record {
                 Record::Data { layer, block, crc } => {
                     if let Some(layer) = self.resolve_again(layer, &mut known) {
-                        self.moving.end(layer, block);
-                        self.map_block(layer, block, Entry { at, crc });
+                        let owner = LayerBlock { layer, block };
+                        self.moving.end(owner);
+                        self.map_block(owner, Entry { at, crc });
                         self.admitted.wrote();
                     }
                 }
@@ -282,10 +283,11 @@ impl State {
                     from,
                     ..
                 } => {
-                    if let Some(layer) = self.resolve_again(layer, &mut known)
-                        && moved(self, layer, block, from)
-                    {
-                        self.map_block(layer, block, Entry { at, crc });
+                    if let Some(layer) = self.resolve_again(layer, &mut known) {
+                        let owner = LayerBlock { layer, block };
+                        if moved(self, owner, from) {
+                            self.map_block(owner, Entry { at, crc });
+                        }
                     }
                 }
                 Record::Hole {

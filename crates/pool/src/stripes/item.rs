@@ -1,9 +1,9 @@
 //! What is to be written, on its way into a stripe, and the stripe that it becomes.
 
 use crate::format::stripe::Record;
-use crate::ids::{Generation, LayerId, SegmentNumber, Sequence, ShardId, VolumeId};
+use crate::ids::{Generation, SegmentNumber, Sequence, ShardId, VolumeId};
 use crate::level::Shape;
-use crate::location::{BLOCK_BYTES, Location};
+use crate::location::{BLOCK_BYTES, LayerBlock, Location};
 use crate::segments::admitted::Backing;
 use crate::segments::zones::Zone;
 use crate::stripes::buffers::put_together;
@@ -105,9 +105,9 @@ pub(crate) struct Move {
 }
 
 impl Move {
-    /// Layer and number of the block.
-    pub fn owner(&self) -> Option<(LayerId, u64)> {
-        self.record.owner().map(|(layer, block, _)| (layer, block))
+    /// Whose the block is.
+    pub fn owner(&self) -> Option<LayerBlock> {
+        self.record.owner().map(|(owner, _)| owner)
     }
 }
 

@@ -233,7 +233,7 @@ mod tests {
                 .iter()
                 .filter(|record| record.crc().is_some());
             for (record, block) in owning.zip(all.chunks(BLOCK_BYTES).skip(1)) {
-                let number = record.owner().map_or(0, |(_, block, _)| block as u8);
+                let number = record.owner().map_or(0, |(owner, _)| owner.block as u8);
                 assert!(block.iter().all(|byte| *byte == number));
                 assert_eq!(record.crc(), Some(crc_fast::crc32_iscsi(block)));
             }

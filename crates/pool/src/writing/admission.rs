@@ -2,7 +2,7 @@
 //! that reserve space, stays within what the pool can hold. Overwriting needs no new space.
 
 use crate::ids::{LayerId, VolumeId};
-use crate::location::Mapping;
+use crate::location::{LayerBlock, Mapping};
 use crate::segments::admitted::Backing;
 use crate::shard::core::Core;
 use crate::shard::state::State;
@@ -223,7 +223,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         };
         let mut new = 0;
         for block in range.start.0..range.start.0 + range.blocks {
-            let held = match self.find_own(layer, block).await {
+            let held = match self.find_own(LayerBlock { layer, block }).await {
                 // What is written there takes the place of what is lost.
                 Err(IoError::UnrecoveredRead) => false,
                 found => matches!(found?, Some(Mapping::Block(_))),

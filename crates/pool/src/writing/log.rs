@@ -1,7 +1,7 @@
 //! The log: requests queue up, batches become stripes, stripes land and are applied in order.
 
-use crate::ids::{LayerId, Sequence};
-use crate::location::Location;
+use crate::ids::Sequence;
+use crate::location::{LayerBlock, Location};
 use crate::mutation::Mutation;
 use crate::offline::OfflineReason;
 use crate::shard::core::Core;
@@ -225,6 +225,6 @@ fn copies(columns: &[Vec<Buffer>]) -> Vec<Vec<Buffer>> {
 }
 
 /// A moved block counts while nobody wrote or gave back the block in the meantime.
-fn take_moving(state: &mut State, layer: LayerId, block: u64, from: Location) -> bool {
-    state.moving.arrive(layer, block, from) || Mutation::MovesOverWrites.is_planted()
+fn take_moving(state: &mut State, block: LayerBlock, from: Location) -> bool {
+    state.moving.arrive(block, from) || Mutation::MovesOverWrites.is_planted()
 }
