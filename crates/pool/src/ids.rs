@@ -43,11 +43,24 @@ pub struct HostId(pub [u8; 16]);
 
 /// A shard of a pool: the part that one core serves. They are numbered from 0 without a gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct ShardId(pub u64);
+pub(crate) struct ShardId(u64);
 
 impl ShardId {
     /// The one with which the coordinator lives.
     pub const FIRST: ShardId = ShardId(0);
+
+    pub const fn new(number: u64) -> ShardId {
+        ShardId(number)
+    }
+
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// The one behind it.
+    pub fn next(self) -> ShardId {
+        ShardId(self.0 + 1)
+    }
 
     /// Its place in a list of all.
     pub fn index(self) -> usize {

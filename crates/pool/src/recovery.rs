@@ -58,7 +58,7 @@ type Found = BTreeMap<(u64, ShardId, Sequence), Header>;
 /// Takes the log of one shard out of what was found.
 fn take_log(found: &mut Found, incarnation: u64, shard: ShardId) -> BTreeMap<Sequence, Header> {
     let mut own = found.split_off(&(incarnation, shard, Sequence::NONE));
-    let behind = (incarnation, ShardId(shard.0 + 1), Sequence::NONE);
+    let behind = (incarnation, shard.next(), Sequence::NONE);
     found.append(&mut own.split_off(&behind));
     own.into_iter().map(|((_, _, at), it)| (at, it)).collect()
 }
@@ -121,7 +121,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             self.repeat(decided, &mut found).await?;
         }
         let mut logs = Vec::with_capacity(before.sequences.len());
-        for (shard, since) in (0..).map(ShardId).zip(&before.sequences) {
+        for (shard, since) in (0..).map(ShardId::new).zip(&before.sequences) {
             let mut log = take_log(&mut found, incarnation, shard);
             log.retain(|at, _| at > since);
             let share = Share {
@@ -150,7 +150,7 @@ impl<D: BlockDevice + 'static> Core<D> {
 
     /// Applies logs once more about which everything was decided by an earlier recovery.
     async fn repeat(&self, decided: &Decided, found: &mut Found) -> Result<(), PoolError> {
-        for (shard, log) in (0..).map(ShardId).zip(&decided.logs) {
+        for (shard, log) in (0..).map(ShardId::new).zip(&decided.logs) {
             let share = Share {
                 slice_blocks: u64::from(decided.slice_blocks),
                 shards: decided.logs.len() as u64,

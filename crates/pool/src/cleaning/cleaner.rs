@@ -239,7 +239,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let shards = match writer {
             Some(shard) => VecDeque::from([shard]),
             // Before the pool was opened blocks may have been dealt in another way.
-            None => (0..self.state.borrow().share.shards).map(ShardId).collect(),
+            None => (0..self.state.borrow().share.shards)
+                .map(ShardId::new)
+                .collect(),
         };
         Some(Cleaning {
             number,

@@ -237,7 +237,7 @@ impl Header {
             segment: self.place.segment.get().into(),
             generation: self.place.generation.get().into(),
             row: self.place.row.into(),
-            shard: (self.shard.0 as u32).into(),
+            shard: (self.shard.get() as u32).into(),
             incarnation: self.place.incarnation.into(),
             sequence: self.sequence.get().into(),
             durable_through: self.durable_through.get().into(),
@@ -297,7 +297,7 @@ impl Header {
                 ..place
             },
             rows: u32::from(fixed.rows.get()),
-            shard: ShardId(fixed.shard.get().into()),
+            shard: ShardId::new(fixed.shard.get().into()),
             sequence: Sequence::new(fixed.sequence.get()),
             durable_through: Sequence::new(fixed.durable_through.get()),
             newest: fixed.newest.get(),
@@ -361,7 +361,7 @@ mod tests {
         Header {
             place,
             rows: 2,
-            shard: ShardId(1),
+            shard: ShardId::new(1),
             sequence: Sequence::new(77),
             durable_through: Sequence::new(70),
             newest: 9,

@@ -123,7 +123,7 @@ fn covered(shares: &[Share], blocks: Range<u64>) -> Vec<Range<u64>> {
         let mut present: Vec<u64> = shares
             .iter()
             .filter(alike)
-            .map(|like| like.shard.0)
+            .map(|like| like.shard.get())
             .collect();
         present.sort_unstable();
         present.dedup();
@@ -152,7 +152,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn share(slice_blocks: u64, shards: u64, shard: u64) -> Share {
-        let shard = ShardId(shard);
+        let shard = ShardId::new(shard);
         Share {
             slice_blocks,
             shards,

@@ -250,7 +250,7 @@ impl Overlay {
         }
         let mut dealt = vec![Overlay::default(); shards as usize];
         for (id, layer) in self.layers {
-            for (shard, overlay) in (0..).map(ShardId).zip(&mut dealt) {
+            for (shard, overlay) in (0..).map(ShardId::new).zip(&mut dealt) {
                 let share = Share {
                     slice_blocks,
                     shards,
@@ -386,7 +386,7 @@ mod tests {
             shards in 1u64..4,
         ) {
             let mut overlay = Overlay::default();
-            let share = Share { slice_blocks: 8, shards, shard: ShardId(shards / 2) };
+            let share = Share { slice_blocks: 8, shards, shard: ShardId::new(shards / 2) };
             let mut model = [None; 84];
             for (number, (put, start, len)) in steps.into_iter().enumerate() {
                 if put {

@@ -96,7 +96,7 @@ mod tests {
             steps in proptest::collection::vec((0..4, 0u32..2, 0u64..40, 0u64..30), 1..100),
             shards in 1u64..4,
         ) {
-            let share = Share { slice_blocks: 4, shards, shard: ShardId(shards / 2) };
+            let share = Share { slice_blocks: 4, shards, shard: ShardId::new(shards / 2) };
             let (mut moving, mut model) = (Moving::default(), BTreeMap::new());
             for (turn, (step, layer, block, length)) in (0..).zip(steps) {
                 let layer = LayerId::new(layer);

@@ -28,7 +28,7 @@ impl Share {
     pub fn owner(self, block: u64) -> ShardId {
         match self.shards {
             1 => ShardId::FIRST,
-            shards => ShardId(block / self.slice_blocks % shards),
+            shards => ShardId::new(block / self.slice_blocks % shards),
         }
     }
 
@@ -42,7 +42,8 @@ impl Share {
 
     /// The runs of `blocks` that belong to this shard.
     pub fn pieces(self, blocks: Range<u64>) -> impl Iterator<Item = Range<u64>> {
-        let behind = (self.shards + self.shard.0 - self.owner(blocks.start).0) % self.shards;
+        let behind =
+            (self.shards + self.shard.get() - self.owner(blocks.start).get()) % self.shards;
         let first = match behind {
             0 => blocks.start,
             _ => (blocks.start / self.slice_blocks + behind) * self.slice_blocks,
@@ -82,7 +83,7 @@ mod tests {
             slice_blocks in 1u64..20, shards in 1u64..5, start in 0u64..200, length in 0u64..200
         ) {
             let mut seen = vec![0; 400];
-            for shard in (0..shards).map(ShardId) {
+            for shard in (0..shards).map(ShardId::new) {
                 let share = Share { slice_blocks, shards, shard };
                 for piece in share.pieces(start..start + length) {
                     prop_assert!(piece.start < piece.end);

@@ -115,11 +115,14 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         positions: &[(usize, usize)],
         mut recovered: VecDeque<Overlay>,
     ) -> Result<(), PoolError> {
-        let peers = (1..).map(ShardId).zip(orders).map(|(shard, orders)| Peer {
-            shard,
-            outbox: Outbox::new(orders),
-            standing: Cell::default(),
-        });
+        let peers = (1..)
+            .map(ShardId::new)
+            .zip(orders)
+            .map(|(shard, orders)| Peer {
+                shard,
+                outbox: Outbox::new(orders),
+                standing: Cell::default(),
+            });
         let _ = self.peers.set(peers.collect());
         let view = self.view();
         let begun: Vec<_> = self
