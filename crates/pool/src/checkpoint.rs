@@ -437,7 +437,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         self.array
             .count(|counters| counters.miscounted_segments += miscounted);
         self.count_off_lost(state, writer)?;
-        state.era += 1;
+        state.eras.begin_next();
         self.make_ready(state);
         Ok(Counts {
             slice_blocks: state.share.slice_blocks as u32,
@@ -480,13 +480,12 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             .map(|(number, _)| *number)
             .collect();
         // Readers of this era may have looked the map up before it was merged.
-        let era = state.era;
         let dead = dead.into_iter().map(Freed::Segment);
         let vacated = state.vacated.drain(..).map(Freed::Zone);
         let freed = dead.chain(vacated);
-        state.limbo.add(era, freed);
+        state.eras.free(freed);
         self.hold_for_others(state);
-        state.era += 1;
+        state.eras.begin_next();
         state.release_limbo();
         let settled = cut
             .settled
@@ -503,8 +502,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         if self.peers().is_empty() || Mutation::FreesUnderOtherShards.is_planted() {
             return;
         }
-        let era = state.era;
-        state.readers.enter(era);
+        let era = state.eras.enter();
         let coordinator = self.clone();
         drop(reactor::spawn(async move {
             if coordinator.ask_all(Order::Retire).await.is_ok() {

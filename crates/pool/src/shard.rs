@@ -6,6 +6,7 @@ pub(crate) mod alerts;
 pub(crate) mod batched_lookup;
 pub(crate) mod coordinator;
 pub(crate) mod core;
+pub(crate) mod eras;
 pub(crate) mod idle_merge;
 pub(crate) mod limbo;
 pub(crate) mod messages;

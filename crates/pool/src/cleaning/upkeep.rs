@@ -231,12 +231,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             return;
         }
         // Readers of this era may have looked the map up before its blocks were replaced.
-        let era = state.era;
-        state
-            .limbo
-            .add(era, certain.into_iter().map(Freed::Segment));
+        state.eras.free(certain.into_iter().map(Freed::Segment));
         self.hold_for_others(state);
-        state.era += 1;
+        state.eras.begin_next();
         state.release_limbo();
     }
 
@@ -352,7 +349,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 || self.overlay_full()
                 || self.space_may_pass_a_mark() && !state.overlay.is_empty(),
             freeable,
-            read: state.limbo.len(),
+            read: state.eras.limbo().len(),
             replaced,
             worth_freeing: size.worth_freeing(self.settings.checkpoint_updates as u64),
             begun,

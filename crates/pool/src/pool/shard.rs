@@ -229,9 +229,7 @@ impl<D: BlockDevice + 'static> Shard<D> {
             }
             Order::Retire(reply) => {
                 let mut state = core.state.borrow_mut();
-                let era = state.era;
-                state.era += 1;
-                state.retiring.push((era, reply));
+                state.eras.tell_when_over(reply);
                 state.release_limbo();
             }
             _ => {}
@@ -422,7 +420,7 @@ async fn install<D: BlockDevice + 'static>(core: &Core<D>, view: View, nodes: &T
     state.replace_tables(view.tables);
     let share = state.share;
     state.segments.replace(share.shard, shown);
-    state.era += 1;
+    state.eras.begin_next();
     let own = |node: &Node| node.level() > 0 || share.pieces(node.blocks()).next().is_some();
     let own = nodes.made.iter().filter(|(_, node)| own(node));
     let mut cache = core.cache.borrow_mut();

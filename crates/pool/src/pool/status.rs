@@ -137,7 +137,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             rows(Kind::Wide),
             rows(Kind::Narrow),
             rows(Kind::Map),
-            state.limbo.len(),
+            state.eras.limbo().len(),
             state.stuck.len(),
             state.vacated.len(),
             state.map_nodes,

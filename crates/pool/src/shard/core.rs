@@ -87,19 +87,16 @@ impl<D> Drop for Reading<'_, D> {
 impl<D> Core<D> {
     /// A reader begins; returns its era.
     pub fn enter(&self) -> u64 {
-        let mut state = self.state.borrow_mut();
-        let era = state.era;
-        state.readers.enter(era);
-        era
+        self.state.borrow_mut().eras.enter()
     }
 
     /// A reader of `era` has ended.
     pub fn leave(&self, era: u64) {
         let mut state = self.state.borrow_mut();
-        if state.readers.leave(era) {
-            let waiting = state.limbo.len();
+        if state.eras.leave(era) {
+            let waiting = state.eras.limbo().len();
             state.release_limbo();
-            if state.limbo.len() < waiting {
+            if state.eras.limbo().len() < waiting {
                 self.upkeep.notify_one();
             }
         }

@@ -8,18 +8,17 @@ use crate::mutation::Mutation;
 use crate::segments::admitted::Admitted;
 use crate::segments::cleaned::Stuck;
 use crate::segments::moving::Moving;
-use crate::segments::readers::Readers;
 use crate::segments::slices::Share;
 use crate::segments::victim::Victim;
 use crate::segments::zones::Zone;
 use crate::segments::{Kind, Segment, SegmentState, Segments};
-use crate::shard::limbo::{Freed, Limbo};
+use crate::shard::eras::Eras;
+use crate::shard::limbo::Freed;
 use crate::stripes::class::{Class, Rules};
 use crate::stripes::item::{Completed, Left};
 use crate::stripes::order::LogOrder;
 use crate::stripes::queue::Queue;
 use crate::volumes::Tables;
-use reactor::mailbox::Sender;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
@@ -69,11 +68,8 @@ pub(crate) struct State {
     /// Ready segments that no durable checkpoint names yet: not to be written.
     pub unannounced: BTreeSet<SegmentNumber>,
     pub map_nodes: u64,
-    /// Counts the merges; readers hold on to the number at which they began.
-    pub era: u64,
-    pub readers: Readers,
-    /// What was freed but a reader may still be in.
-    pub limbo: Limbo,
+    /// Who reads as of which merge, and what was freed below them.
+    pub eras: Eras,
     /// Zones that segments have left for others; the tables on the drives may still name them.
     pub vacated: Vec<Zone>,
     /// Data segments that were sealed, with nothing in flight, at the last checkpoint.
@@ -101,8 +97,6 @@ pub(crate) struct State {
     pub room: u64,
     /// What the next checkpoint asks of the shards.
     pub at_freeze: AtFreeze,
-    /// Who waits for the readers of an era and of earlier ones to end.
-    pub retiring: Vec<(u64, Sender<()>)>,
 }
 
 /// What the shards are to do besides when they set their updates aside.
@@ -140,9 +134,7 @@ impl State {
             cleaning: None,
             unannounced: BTreeSet::new(),
             map_nodes: 0,
-            era: 0,
-            readers: Readers::default(),
-            limbo: Limbo::default(),
+            eras: Eras::default(),
             vacated: Vec::new(),
             settled: BTreeSet::new(),
             stuck: BTreeMap::new(),
@@ -155,7 +147,6 @@ impl State {
             for_moves: BTreeSet::new(),
             room: 0,
             at_freeze: Default::default(),
-            retiring: Vec::new(),
         }
     }
 
@@ -329,18 +320,8 @@ impl State {
 
     /// Frees what was freed in an era that no reader is in any more.
     pub fn release_limbo(&mut self) {
-        let oldest = match Mutation::FreesUnderReaders.is_planted() {
-            true => u64::MAX,
-            false => self.readers.oldest().unwrap_or(u64::MAX),
-        };
-        self.retiring.retain(|(era, reply)| {
-            let ended = *era < oldest;
-            // Who asked may have gone.
-            let _ = ended.then(|| reply.try_send(()));
-            !ended
-        });
         let mut numbers = BTreeSet::new();
-        for freed in self.limbo.take_before(oldest) {
+        for freed in self.eras.take_free() {
             match freed {
                 Freed::Segment(number) => {
                     numbers.insert(number);
@@ -357,7 +338,7 @@ impl State {
     pub fn set_drive(&mut self, drive: usize, zones: u32) {
         let stays = |zone: Zone| usize::from(zone.drive) != drive;
         self.vacated.retain(|zone| stays(*zone));
-        self.limbo.retain_zones(stays);
+        self.eras.retain_zones(stays);
         self.segments.zones_mut().set_drive(drive, zones);
     }
 
@@ -369,12 +350,12 @@ impl State {
 
     /// Zones that no segment has any more, and that wait for their readers.
     pub fn zones_in_limbo(&self) -> impl Iterator<Item = Zone> {
-        self.limbo.zones()
+        self.eras.limbo().zones()
     }
 
     /// A freed segment waits for its readers.
     pub fn in_limbo(&self, number: SegmentNumber) -> bool {
-        self.limbo.has(number)
+        self.eras.limbo().has(number)
     }
 
     /// Segments that have been made ready and belong to no shard yet.

@@ -18,6 +18,7 @@ use std::collections::{BTreeSet, HashSet};
 /// Lives of segments: with none left for its map a pool can do nothing any more, and no pool comes
 /// to that.
 const GENERATION_MAX: Generation = Generation::new(u32::MAX - (1 << 16));
+/// Stripes are counted as everything else is.
 const SEQUENCE_MAX: Sequence = Sequence::new(COUNT_MAX);
 /// No drives have more blocks than so many together.
 const BLOCKS_MAX: u64 = ZONES_MAX * ROWS_MAX as u64;
