@@ -4,14 +4,15 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr::{null_mut, slice_from_raw_parts};
 use std::rc::{Rc, Weak};
 
 use reactor::CancelOnDrop;
-use reactor::sync::Queue;
+use reactor::sync::{Queue, Signal};
 
+use crate::address;
 use crate::domain::Domain;
 use crate::error::RdmaError;
 use crate::library::{Functions, functions};
@@ -40,6 +41,18 @@ pub struct Link {
     pub channel: Rc<Channel>,
     /// The other end has gone, or the device.
     pub gone: Cell<bool>,
+    /// What the connection manager told last, for who connects.
+    pub told: Signal<Told>,
+}
+
+/// What the connection manager tells of a link.
+pub struct Told {
+    /// One of `sys::EVENT_*`.
+    pub kind: u32,
+    /// Why, where it did not go well.
+    pub status: i32,
+    /// What the other end says with it.
+    pub private: Vec<u8>,
 }
 
 /// A descriptor of a library, as the event loop waits for it. Reads of it never block.
@@ -98,6 +111,7 @@ impl Channel {
             id,
             channel: Rc::clone(self),
             gone: Cell::new(false),
+            told: Signal::new(),
         });
         let mut links = self.links.borrow_mut();
         links.insert(id.addr(), Rc::downgrade(&link));
@@ -130,40 +144,58 @@ impl Channel {
             }
             // SAFETY: the library has just given the event, which is ours until it is
             // acknowledged below.
-            let (kind, id, private) = unsafe {
-                let data = &(*event).connection;
-                let length = usize::from(data.private_data_bytes);
-                let private = match (*event).event == sys::EVENT_CONNECT_REQUEST
-                    && !data.private_data.is_null()
-                {
-                    true => {
-                        (*slice_from_raw_parts(data.private_data.cast::<u8>(), length)).to_vec()
-                    }
-                    false => Vec::new(),
-                };
-                ((*event).event, (*event).id, private)
-            };
+            let (id, told) = unsafe { ((*event).id, read_event(&*event)) };
             // SAFETY: as above; nothing of the event is used any more. A link can only be closed
             // once its events are acknowledged.
             unsafe { (self.functions.rdma_ack_cm_event)(event) };
-            self.take(kind, id, private);
+            self.take(id, told);
         }
     }
 
-    fn take(self: &Rc<Self>, kind: u32, id: *mut CmId, private: Vec<u8>) {
-        if kind == sys::EVENT_CONNECT_REQUEST {
-            let request = Request::new(self.own(id), private);
+    fn take(self: &Rc<Self>, id: *mut CmId, told: Told) {
+        if told.kind == sys::EVENT_CONNECT_REQUEST {
+            let request = Request::new(self.own(id), told.private);
             // One that finds no room, or nobody who listens, is turned away when it is dropped.
             drop(self.requests.try_push(request));
             return;
         }
         let link = self.links.borrow().get(&id.addr()).and_then(Weak::upgrade);
-        if let Some(link) = link
-            && !matches!(kind, sys::EVENT_ESTABLISHED | sys::EVENT_TIMEWAIT_EXIT)
-        {
+        let Some(link) = link else {
+            return;
+        };
+        let goes_on = [
+            sys::EVENT_ADDRESS_RESOLVED,
+            sys::EVENT_ROUTE_RESOLVED,
+            sys::EVENT_ESTABLISHED,
+            sys::EVENT_TIMEWAIT_EXIT,
+        ];
+        if !goes_on.contains(&told.kind) {
             link.gone.set(true);
             link.disconnect();
         }
+        link.told.set(told);
+    }
+}
+
+fn read_event(event: &CmEvent) -> Told {
+    let data = &event.connection;
+    let speaks = [
+        sys::EVENT_CONNECT_REQUEST,
+        sys::EVENT_REJECTED,
+        sys::EVENT_ESTABLISHED,
+    ];
+    let private = match speaks.contains(&event.event) && !data.private_data.is_null() {
+        // SAFETY: events of these kinds have so many bytes there, until they are acknowledged.
+        true => unsafe {
+            let length = usize::from(data.private_data_bytes);
+            (*slice_from_raw_parts(data.private_data.cast::<u8>(), length)).to_vec()
+        },
+        false => Vec::new(),
+    };
+    Told {
+        kind: event.event,
+        status: event.status,
+        private,
     }
 }
 
@@ -199,13 +231,13 @@ impl Link {
     /// Its own address.
     pub fn local(&self) -> Option<SocketAddr> {
         // SAFETY: the link owns its identifier; the library changes it in our calls alone.
-        address(unsafe { &(*self.id).source })
+        address::read(unsafe { &(*self.id).source })
     }
 
     /// That of the other end.
     pub fn peer(&self) -> Option<SocketAddr> {
         // SAFETY: as above.
-        address(unsafe { &(*self.id).destination })
+        address::read(unsafe { &(*self.id).destination })
     }
 
     /// Its device.
@@ -221,24 +253,5 @@ impl Drop for Link {
         // SAFETY: the link owns its identifier, its queue pair is gone, and all events of it that
         // were taken were acknowledged.
         unsafe { (self.channel.functions.rdma_destroy_id)(self.id) };
-    }
-}
-
-fn address(storage: &libc::sockaddr_storage) -> Option<SocketAddr> {
-    match i32::from(storage.ss_family) {
-        libc::AF_INET => {
-            // SAFETY: the family says which struct it is, and the storage has room for each.
-            let v4 = unsafe { &*std::ptr::from_ref(storage).cast::<libc::sockaddr_in>() };
-            let ip = Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr));
-            Some(SocketAddr::new(ip.into(), u16::from_be(v4.sin_port)))
-        }
-        libc::AF_INET6 => {
-            // SAFETY: as above.
-            let v6 = unsafe { &*std::ptr::from_ref(storage).cast::<libc::sockaddr_in6>() };
-            let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
-            let port = u16::from_be(v6.sin6_port);
-            Some(SocketAddrV6::new(ip, port, 0, v6.sin6_scope_id).into())
-        }
-        _ => None,
     }
 }

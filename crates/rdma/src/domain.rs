@@ -8,6 +8,7 @@ use block::Buffer;
 
 use crate::error::RdmaError;
 use crate::library::Functions;
+use crate::pair::Remote;
 use crate::sys::{self, Context, Mr, Pd};
 
 /// A protection domain: memory that is registered in it is reached by its queue pairs alone.
@@ -16,8 +17,32 @@ pub struct Domain {
     pub pd: *mut Pd,
 }
 
-/// Memory of a buffer that the device may reach, until this is dropped. Nobody outside this
-/// process gets its key.
+/// Who reaches the memory of a buffer, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// The device reads it.
+    Read,
+    /// The device reads and writes it.
+    Write,
+    /// The other end reads it, by its key.
+    ReadByOther,
+    /// The other end writes it, by its key.
+    WriteByOther,
+}
+
+impl Access {
+    fn flags(self) -> i32 {
+        match self {
+            Access::Read => 0,
+            Access::Write => sys::ACCESS_LOCAL_WRITE,
+            Access::ReadByOther => sys::ACCESS_REMOTE_READ,
+            // The device wants the one with the other.
+            Access::WriteByOther => sys::ACCESS_LOCAL_WRITE | sys::ACCESS_REMOTE_WRITE,
+        }
+    }
+}
+
+/// Memory of a buffer that the device may reach, until this is dropped.
 pub struct Registered {
     domain: Rc<Domain>,
     mr: *mut Mr,
@@ -35,13 +60,13 @@ impl Domain {
         }
     }
 
-    /// Lets the device read a buffer's memory, and write it where `writable`.
+    /// Lets a buffer's memory be reached.
     pub fn register(
         self: &Rc<Self>,
         mut buffer: Buffer,
-        writable: bool,
+        access: Access,
     ) -> Result<Registered, (Buffer, RdmaError)> {
-        let access = if writable { sys::ACCESS_LOCAL_WRITE } else { 0 };
+        let access = access.flags();
         let (address, length) = (buffer.as_mut_ptr(), buffer.len());
         // SAFETY: the memory is the buffer's, which `Registered` holds until the device cannot
         // reach it any more.
@@ -88,6 +113,23 @@ impl Registered {
             // SAFETY: the registration lives as long as this.
             local_key: unsafe { (*self.mr).local_key },
         }
+    }
+
+    /// Where the other end reaches the buffer.
+    pub fn remote(&self) -> Remote {
+        Remote {
+            address: self.buffer.as_ptr().addr() as u64,
+            // SAFETY: the registration lives as long as this.
+            key: unsafe { (*self.mr).remote_key },
+        }
+    }
+
+    /// Puts bytes into memory that the device is not to look at meanwhile; what has no room there
+    /// is left out.
+    pub fn put(&mut self, start: usize, bytes: &[u8]) {
+        let into = self.buffer.get_mut(start..).unwrap_or_default();
+        let length = into.len().min(bytes.len());
+        into[..length].copy_from_slice(&bytes[..length]);
     }
 
     /// What lies in memory. The device may be writing elsewhere in the buffer.

@@ -3,25 +3,34 @@
 //!
 //! In this room: the two libraries, loaded when they are first needed; a
 //! [`Listener`], which takes [`Request`]s; a [`QueuePair`], which receives capsules, reads and
-//! writes the memory of the other end and answers; and memory that the device may reach. Not in
-//! this room: what the messages mean.
+//! writes the memory of the other end and answers; a [`HostQueue`], which connects, sends capsules
+//! and has its memory reached; and memory that the device may reach. Not in this room: what the
+//! messages mean.
 //!
 //! ```text
 //!   Listener --Request--> accept --> QueuePair --poll--> Completion: capsule, fetched, answered
 //!                                     ^  fetch, answer  (buffers go in and come back)
+//!
+//!   connect --> HostQueue --poll--> HostCompletion: response, sent
+//!                ^  lend, send, reclaim               (buffers go in and come back)
 //! ```
 //!
 //! Everything belongs to one core. A buffer that the device may reach belongs to the queue pair
 //! until the device has done with it, or the queue pair is gone.
 
+mod address;
 mod channel;
 mod domain;
 mod error;
+mod host;
 mod library;
 mod listener;
+mod pair;
 mod queue;
 mod sys;
 
 pub use error::RdmaError;
+pub use host::{HostCompletion, HostQueue};
 pub use listener::{Listener, Request};
-pub use queue::{Completion, QueuePair, Remote, Shape};
+pub use pair::{Remote, Shape};
+pub use queue::{Completion, QueuePair};

@@ -101,6 +101,11 @@ functions! {
         rdma_destroy_id(*mut CmId) -> c_int;
         rdma_bind_addr(*mut CmId, *const libc::sockaddr) -> c_int;
         rdma_listen(*mut CmId, c_int) -> c_int;
+        rdma_resolve_addr(
+            *mut CmId, *const libc::sockaddr, *const libc::sockaddr, c_int
+        ) -> c_int;
+        rdma_resolve_route(*mut CmId, c_int) -> c_int;
+        rdma_connect(*mut CmId, *mut ConnectionParameters) -> c_int;
         rdma_accept(*mut CmId, *mut ConnectionParameters) -> c_int;
         rdma_reject(*mut CmId, *const c_void, u8) -> c_int;
         rdma_disconnect(*mut CmId) -> c_int;

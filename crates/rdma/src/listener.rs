@@ -5,9 +5,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
+use crate::address::with_raw;
 use crate::channel::{Channel, Link};
 use crate::error::RdmaError;
-use crate::queue::{QueuePair, Shape};
+use crate::pair::Shape;
+use crate::queue::QueuePair;
 
 /// Connections that the kernel keeps for who listens.
 const BACKLOG: i32 = 128;
@@ -29,18 +31,8 @@ impl Listener {
     pub fn bind(address: SocketAddr) -> Result<Listener, RdmaError> {
         let link = Channel::open()?.link()?;
         let bind = link.channel.functions.rdma_bind_addr;
-        let bound = match address {
-            SocketAddr::V4(v4) => {
-                let raw = raw_v4(v4);
-                // SAFETY: the link owns its identifier, and the address outlives the call.
-                unsafe { bind(link.id, std::ptr::from_ref(&raw).cast()) }
-            }
-            SocketAddr::V6(v6) => {
-                let raw = raw_v6(v6);
-                // SAFETY: as above.
-                unsafe { bind(link.id, std::ptr::from_ref(&raw).cast()) }
-            }
-        };
+        // SAFETY: the link owns its identifier, and the address outlives the call.
+        let bound = with_raw(address, |raw| unsafe { bind(link.id, raw) });
         if bound != 0 {
             return Err(RdmaError::Address(io::Error::last_os_error()));
         }
@@ -68,29 +60,6 @@ impl Listener {
     /// Waits for somebody who wants to connect; `None` once nobody will any more.
     pub async fn next(&self) -> Option<Request> {
         self.link.channel.requests.pop().await
-    }
-}
-
-fn raw_v4(address: std::net::SocketAddrV4) -> libc::sockaddr_in {
-    libc::sockaddr_in {
-        sin_family: libc::AF_INET as libc::sa_family_t,
-        sin_port: address.port().to_be(),
-        sin_addr: libc::in_addr {
-            s_addr: u32::from(*address.ip()).to_be(),
-        },
-        sin_zero: [0; 8],
-    }
-}
-
-fn raw_v6(address: std::net::SocketAddrV6) -> libc::sockaddr_in6 {
-    libc::sockaddr_in6 {
-        sin6_family: libc::AF_INET6 as libc::sa_family_t,
-        sin6_port: address.port().to_be(),
-        sin6_flowinfo: 0,
-        sin6_addr: libc::in6_addr {
-            s6_addr: address.ip().octets(),
-        },
-        sin6_scope_id: address.scope_id(),
     }
 }
 

@@ -44,7 +44,13 @@ pub struct CmEvent {
     pub connection: ConnectionParameters,
 }
 
+pub const EVENT_ADDRESS_RESOLVED: c_uint = 0;
+pub const EVENT_ADDRESS_ERROR: c_uint = 1;
+pub const EVENT_ROUTE_RESOLVED: c_uint = 2;
+pub const EVENT_ROUTE_ERROR: c_uint = 3;
 pub const EVENT_CONNECT_REQUEST: c_uint = 4;
+pub const EVENT_UNREACHABLE: c_uint = 7;
+pub const EVENT_REJECTED: c_uint = 8;
 pub const EVENT_ESTABLISHED: c_uint = 9;
 pub const EVENT_TIMEWAIT_EXIT: c_uint = 15;
 /// `RDMA_PS_TCP`: reliable connections.
@@ -166,6 +172,8 @@ pub const OPCODE_SEND_INVALIDATE: c_uint = 9;
 pub const FLAG_SIGNALED: c_uint = 1 << 1;
 pub const FLAG_INLINE: c_uint = 1 << 3;
 pub const ACCESS_LOCAL_WRITE: c_int = 1;
+pub const ACCESS_REMOTE_WRITE: c_int = 1 << 1;
+pub const ACCESS_REMOTE_READ: c_int = 1 << 2;
 /// `IBV_QPT_RC`.
 pub const RELIABLE_CONNECTED: c_uint = 2;
 
