@@ -10,6 +10,9 @@ use crate::command::sgl;
 /// RECFMT of all private data.
 const RECORD_FORMAT: u16 = 0;
 
+/// The longest data that a [`KeyedDataBlock`] describes.
+pub const DATA_BYTES_MAX: u32 = 0x00ff_ffff;
+
 open_enum! {
     /// STS of a [`ConnectReject`].
     pub struct RejectStatus(u16);
@@ -82,6 +85,17 @@ wire! {
 }
 
 impl ConnectRequest {
+    /// A host wants to have `depth` commands in flight on a queue of this controller; who has no
+    /// controller yet says 0.
+    pub fn new(queue_id: u16, depth: u16, controller_id: u16) -> ConnectRequest {
+        let mut request = ConnectRequest::new_zeroed();
+        request.queue_id = U16::new(queue_id);
+        request.host_receives = U16::new(depth.saturating_add(1));
+        request.host_sends = U16::new(depth);
+        request.controller_id = U16::new(controller_id);
+        request
+    }
+
     /// The request in private data, behind which the connection manager may have more bytes.
     ///
     /// # Errors
@@ -108,6 +122,12 @@ impl ConnectAccept {
         accept.controller_receives = U16::new(controller_receives);
         accept
     }
+
+    /// The answer in private data, if it is one that this version knows.
+    pub fn of(private: &[u8]) -> Option<&ConnectAccept> {
+        let (accept, _) = ConnectAccept::ref_from_prefix(private).ok()?;
+        (accept.record_format.get() == RECORD_FORMAT).then_some(accept)
+    }
 }
 
 impl ConnectReject {
@@ -117,6 +137,12 @@ impl ConnectReject {
             record_format: U16::new(RECORD_FORMAT),
             status: U16::new(status.0),
         }
+    }
+
+    /// Why the controller does not agree, if the private data is such an answer.
+    pub fn status_of(private: &[u8]) -> Option<RejectStatus> {
+        let (reject, _) = ConnectReject::ref_from_prefix(private).ok()?;
+        (reject.record_format.get() == RECORD_FORMAT).then_some(RejectStatus(reject.status.get()))
     }
 }
 
@@ -177,6 +203,8 @@ mod tests {
         assert_eq!(ConnectAccept::new(0x0201).as_bytes()[..4], [0, 0, 1, 2]);
         let reject = ConnectReject::new(RejectStatus::NO_RESOURCES);
         assert_eq!(reject.as_bytes(), [0, 0, 6, 0]);
+        let said = ConnectRequest::new(3, 127, 0x1234);
+        assert_eq!(said.as_bytes(), &bytes[..32]);
     }
 
     #[test]
@@ -187,6 +215,22 @@ mod tests {
         other[0] = 1;
         let other = ConnectRequest::of(&other);
         assert_eq!(other, Err(RejectStatus::INVALID_FORMAT));
+    }
+
+    #[test]
+    fn answers_are_read_from_private_data_and_nothing_else_is() {
+        let mut bytes = ConnectAccept::new(128).as_bytes().to_vec();
+        bytes.resize(196, 0);
+        let accept = ConnectAccept::of(&bytes).unwrap();
+        assert_eq!(accept.controller_receives.get(), 128);
+        assert_eq!(ConnectAccept::of(&bytes[..31]), None);
+        bytes[0] = 1;
+        assert_eq!(ConnectAccept::of(&bytes), None);
+        let reject = ConnectReject::new(RejectStatus::INVALID_QUEUE_ID);
+        let status = ConnectReject::status_of(reject.as_bytes());
+        assert_eq!(status, Some(RejectStatus::INVALID_QUEUE_ID));
+        assert_eq!(ConnectReject::status_of(&[0, 0, 3]), None);
+        assert_eq!(ConnectReject::status_of(&[1, 0, 3, 0]), None);
     }
 
     #[test]
