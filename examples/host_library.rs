@@ -6,6 +6,7 @@
 //! ```
 
 use std::env::args;
+use std::net::SocketAddr;
 
 use anyhow::{Context, ensure};
 use block::{BlockDevice, Buffer, Durability, Lba};
@@ -17,7 +18,7 @@ const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:2b1c7a4e-53f7-4a0e-9c7b-0d8f
 fn main() -> anyhow::Result<()> {
     let mut arguments = args().skip(1);
     let usage = "arguments: ADDRESS:PORT SUBSYSTEM-NQN";
-    let address = arguments.next().context(usage)?.parse()?;
+    let address: SocketAddr = arguments.next().context(usage)?.parse()?;
     let subsystem = arguments.next().context(usage)?;
     Reactor::io_uring(ReactorConfig::default())?.run(async {
         let controller =

@@ -133,7 +133,7 @@ enum Command {
     AttachServe(attach::Serve),
     /// Serve volumes to Kubernetes, or another orchestrator
     Csi(csi::Csi),
-    /// Put load on a volume over NVMe/TCP and measure, in fio's words
+    /// Put load on a volume over NVMe/TCP or NVMe/RDMA and measure, in fio's words
     Perf(Box<perf::Perf>),
     /// The drive model in virtual time: a drive, a namespace and a load
     #[command(subcommand)]

@@ -1,4 +1,4 @@
-//! `flashyard perf`: load on a volume over NVMe/TCP, in fio's words.
+//! `flashyard perf`: load on a volume over NVMe/TCP or NVMe/RDMA, in fio's words.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -21,7 +21,8 @@ use crate::reach::first_that_answers;
 #[derive(Args)]
 pub struct Perf {
     /// tcp://HOST:PORT/SUBSYSTEM-NQN?nsid=N, with a host's name, an IPv4 address, or an IPv6
-    /// address in brackets; namespace 1 if none is named
+    /// address in brackets; rdma:// instead of tcp:// connects over RDMA; namespace 1 if none is
+    /// named
     target: TargetName,
     /// read, write, rw, randread, randwrite or randrw
     #[arg(long, default_value = "randread")]
@@ -90,10 +91,10 @@ struct Connection {
     host_nqn: String,
     #[command(flatten)]
     secrets: HostSecrets,
-    /// Ask for header digests
+    /// Ask for header digests, which RDMA has not
     #[arg(long)]
     header_digest: bool,
-    /// Ask for data digests
+    /// Ask for data digests, which RDMA has not
     #[arg(long)]
     data_digest: bool,
     /// Never send data inside command capsules

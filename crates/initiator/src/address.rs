@@ -7,14 +7,12 @@ use std::str::FromStr;
 
 use reactor::net::{display_address, parse_address, resolve};
 
-use crate::Error;
-
 /// How a host comes to a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// NVMe/TCP.
     Tcp,
-    /// NVMe/RDMA, which the kernel's host speaks and this library does not.
+    /// NVMe/RDMA.
     Rdma,
 }
 
@@ -24,6 +22,14 @@ impl Transport {
         match self {
             Transport::Tcp => "tcp",
             Transport::Rdma => "rdma",
+        }
+    }
+
+    /// The longest data that a command's descriptor can tell of.
+    pub(crate) fn data_bytes_max(self) -> u64 {
+        match self {
+            Transport::Tcp => u64::from(u32::MAX),
+            Transport::Rdma => u64::from(nvme::rdma::DATA_BYTES_MAX),
         }
     }
 }
@@ -56,6 +62,31 @@ pub struct TargetAddress {
     pub namespace_id: Option<u32>,
 }
 
+/// Where controllers are connected to. An address alone is one over TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// How it is reached.
+    pub transport: Transport,
+    /// Where it listens.
+    pub address: SocketAddr,
+}
+
+impl From<SocketAddr> for Endpoint {
+    fn from(address: SocketAddr) -> Endpoint {
+        let transport = Transport::Tcp;
+        Endpoint { transport, address }
+    }
+}
+
+impl From<&TargetAddress> for Endpoint {
+    fn from(target: &TargetAddress) -> Endpoint {
+        Endpoint {
+            transport: target.transport,
+            address: target.address,
+        }
+    }
+}
+
 /// Why a text is no [`TargetName`] or no [`TargetAddress`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -69,24 +100,6 @@ pub struct AddressError {
 
 const NO_HOST: &str = "the host is no name or IP address with a port (IPv6 in brackets)";
 const NO_ADDRESS: &str = "the host is no IP address with a port (IPv6 in brackets)";
-
-impl TargetAddress {
-    /// Where this library connects to.
-    ///
-    /// # Errors
-    /// [`Error::Option`] for an address over RDMA.
-    pub fn over_tcp(&self) -> Result<SocketAddr, Error> {
-        match self.transport {
-            Transport::Tcp => Ok(self.address),
-            Transport::Rdma => Err(Error::Option {
-                option: "transport",
-                found: self.to_string(),
-                allowed: "addresses of this host begin with tcp://; only the kernel's takes \
-                          rdma:// (flashyard attach)",
-            }),
-        }
-    }
-}
 
 impl TargetName {
     /// The target at each address that the host has, as this machine resolves its name now.
@@ -257,15 +270,6 @@ mod tests {
             .parse()
             .unwrap();
         assert!(nowhere.resolve().is_err());
-    }
-
-    #[test]
-    fn this_library_connects_over_tcp_alone() {
-        let at = |scheme| format!("{scheme}://192.0.2.1:4420/nqn.2014-08.org.example:v");
-        let found = |scheme| at(scheme).parse::<TargetAddress>().unwrap().over_tcp();
-        assert_eq!(found("tcp").unwrap(), "192.0.2.1:4420".parse().unwrap());
-        let refused = found("rdma").unwrap_err().to_string();
-        assert!(refused.contains("rdma://192.0.2.1:4420/"), "{refused}");
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! [`Controller`]: a handle on a controller that keeps itself alive, and comes back if asked to.
 
 use std::cell::{Cell, RefCell};
-use std::net::SocketAddr;
 use std::rc::Rc;
 
 use block::Buffer;
@@ -17,7 +16,7 @@ use crate::connection::Data;
 use crate::establish::{Session, command, get_feature_entry, set_feature_entry};
 use crate::queue::QueuePair;
 use crate::supervise::supervise;
-use crate::{ConnectOptions, Error, LossReason, Namespace};
+use crate::{ConnectOptions, Endpoint, Error, LossReason, Namespace};
 
 /// Events kept for [`Controller::next_event`]; beyond them the oldest is dropped.
 const EVENTS_KEPT: usize = 64;
@@ -54,7 +53,7 @@ impl Drop for Handle {
 
 /// What handles and the supervising task share.
 pub(crate) struct Shared {
-    pub(crate) address: SocketAddr,
+    pub(crate) endpoint: Endpoint,
     pub(crate) subsystem_nqn: String,
     pub(crate) options: ConnectOptions,
     pub(crate) session: RefCell<Option<Rc<Session>>>,
@@ -120,24 +119,27 @@ impl Shared {
 }
 
 impl Controller {
-    /// Connects to a subsystem (the discovery subsystem included) at `address`.
+    /// Connects to a subsystem (the discovery subsystem included) at `endpoint`, which is a
+    /// [`TargetAddress`](crate::TargetAddress), or an address over TCP.
     ///
     /// # Errors
     /// [`Error`] when the first attempt fails; later losses are a matter of
     /// [`ConnectOptions::reconnect`].
     pub async fn connect(
-        address: SocketAddr,
+        endpoint: impl Into<Endpoint>,
         subsystem_nqn: &str,
         options: ConnectOptions,
     ) -> Result<Controller, Error> {
+        let endpoint = endpoint.into();
         options.check()?;
-        let attempt = Session::establish(address, subsystem_nqn, &options);
+        options.check_for(endpoint.transport)?;
+        let attempt = Session::establish(endpoint, subsystem_nqn, &options);
         let session = match timeout(options.connect_timeout, attempt).await {
             Ok(session) => session?,
             Err(_) => return Err(Error::ConnectionLost(LossReason::Silent)),
         };
         let shared = Rc::new(Shared {
-            address,
+            endpoint,
             subsystem_nqn: subsystem_nqn.to_owned(),
             options,
             session: RefCell::new(Some(Rc::new(session))),
@@ -157,6 +159,17 @@ impl Controller {
     /// Whether the controller can be used.
     pub fn state(&self) -> State {
         self.0.shared.state.get()
+    }
+
+    /// Why the connection in use is lost, or the controller given up, if it is.
+    pub fn loss(&self) -> Option<LossReason> {
+        if let State::Dead(reason) | State::Failing(reason) = self.state() {
+            return Some(reason);
+        }
+        let session = self.0.shared.session.borrow();
+        let session = session.as_ref()?;
+        let mut queues = session.io.iter().chain([&session.admin]);
+        queues.find_map(QueuePair::loss)
     }
 
     /// Why the latest attempt to get the controller back failed, in words.

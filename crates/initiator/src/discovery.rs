@@ -3,11 +3,13 @@
 use std::net::{IpAddr, SocketAddr};
 
 use nvme::fabrics::DISCOVERY_NQN;
-use nvme::log::{DiscoveryEntry, DiscoveryHeader, LogPage, SubsystemType};
+use nvme::log::{
+    DiscoveryEntry, DiscoveryHeader, LogPage, SubsystemType, TRANSPORT_RDMA, TRANSPORT_TCP,
+};
 use nvme::text::{from_padded, from_terminated};
 use zerocopy::FromBytes;
 
-use crate::{ConnectOptions, Controller, Error};
+use crate::{ConnectOptions, Controller, Endpoint, Error, Transport};
 
 /// How often the log is read anew because it changed while it was read.
 const ATTEMPTS: usize = 5;
@@ -18,6 +20,8 @@ const RECORDS_MAX: u64 = 65_536;
 /// One record of a discovery log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiscoveryRecord {
+    /// How it is reached; `None` for a transport that this library does not speak.
+    pub transport: Option<Transport>,
     /// What kind of subsystem it names.
     pub subsystem_type: SubsystemType,
     /// Its NQN.
@@ -35,19 +39,23 @@ pub struct DiscoveryRecord {
 }
 
 impl DiscoveryRecord {
-    /// Where to connect to, if the record names an IP address and a port.
-    pub fn socket_address(&self) -> Option<SocketAddr> {
+    /// Where to connect to, if the record names a transport of this library, an IP address and a
+    /// port.
+    pub fn endpoint(&self) -> Option<Endpoint> {
         let address: IpAddr = self.address.parse().ok()?;
-        Some(SocketAddr::new(address, self.service.parse().ok()?))
+        Some(Endpoint {
+            transport: self.transport?,
+            address: SocketAddr::new(address, self.service.parse().ok()?),
+        })
     }
 }
 
-/// Connects to the discovery subsystem at `address`, reads its log and disconnects.
+/// Connects to the discovery subsystem at `endpoint`, reads its log and disconnects.
 ///
 /// # Errors
 /// [`Error`] when there is no discovery controller or its log makes no sense.
 pub async fn discover(
-    address: SocketAddr,
+    endpoint: impl Into<Endpoint>,
     options: &ConnectOptions,
 ) -> Result<Vec<DiscoveryRecord>, Error> {
     let options = ConnectOptions {
@@ -56,7 +64,7 @@ pub async fn discover(
         async_events: false,
         ..options.clone()
     };
-    let controller = Controller::connect(address, DISCOVERY_NQN, options).await?;
+    let controller = Controller::connect(endpoint, DISCOVERY_NQN, options).await?;
     let records = controller.discovery_log().await;
     controller.disconnect().await;
     records
@@ -103,6 +111,11 @@ fn record_of(bytes: &[u8]) -> Result<DiscoveryRecord, Error> {
     let entry = DiscoveryEntry::ref_from_bytes(bytes).map_err(|_| nonsense())?;
     let subsystem_nqn = from_terminated(&entry.subsystem_nqn).ok_or_else(nonsense)?;
     Ok(DiscoveryRecord {
+        transport: match entry.transport {
+            TRANSPORT_TCP => Some(Transport::Tcp),
+            TRANSPORT_RDMA => Some(Transport::Rdma),
+            _ => None,
+        },
         subsystem_type: entry.subsystem_type,
         subsystem_nqn: subsystem_nqn.to_owned(),
         address: from_padded(&entry.address).to_owned(),

@@ -33,9 +33,28 @@ pub enum LossReason {
     /// Host and controller did not prove to each other what they should.
     #[error("host and controller did not prove who they are")]
     Unproved,
+    /// The process may not lock the memory that a command's data needs: the same command would meet
+    /// that again.
+    #[error(
+        "{needed_bytes} bytes of memory cannot be locked for RDMA; allowed are {allowed_bytes} \
+         (ulimit -l, LimitMEMLOCK)"
+    )]
+    MemoryLock {
+        /// Bytes that the command needs.
+        needed_bytes: usize,
+        /// Bytes that the process may lock.
+        allowed_bytes: u64,
+    },
     /// This end disconnected.
     #[error("disconnected")]
     Disconnected,
+}
+
+impl LossReason {
+    /// True where a new connection would end for the same reason.
+    pub(crate) fn lasts(self) -> bool {
+        matches!(self, LossReason::MemoryLock { .. })
+    }
 }
 
 /// Everything that can go wrong between a caller and a controller.

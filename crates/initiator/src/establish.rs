@@ -1,6 +1,5 @@
 //! From an address to a controller that takes commands (NVMe 2.0 §3.5, §6.3; NVMe/TCP 1.0 §3.1).
 
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -20,19 +19,21 @@ use reactor::{now, sleep};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use crate::authentication::authenticate;
-use crate::connection::{ADMIN_CAPSULE_BYTES, Data, Settings};
+use crate::connection::{ADMIN_CAPSULE_BYTES, Data, KeyedSettings, Settings};
 use crate::queue::QueuePair;
-use crate::{ConnectOptions, Credentials, Error, LossReason};
+use crate::{ConnectOptions, Credentials, Endpoint, Error, LossReason, Transport};
 
 /// Commands in flight on the admin queue.
 const ADMIN_DEPTH: u16 = 31;
 /// R2Ts that may be outstanding for one command.
 const READY_TO_TRANSFER_MAX: u16 = 16;
+/// Write data in a capsule over RDMA at most: each place of a queue has locked memory for as much.
+const RDMA_CAPSULE_BYTES_MAX: u32 = 8192;
 /// Events asked for, where the controller has them.
 const EVENTS: u32 = config::NAMESPACE_ATTRIBUTE
     | config::ANA_CHANGE
     | config::DISCOVERY_CHANGE
-    | config::SMART_MASK;
+    | config::SMART_COMMON;
 
 /// A connected controller: what one successful attempt to connect yields.
 pub(crate) struct Session {
@@ -42,6 +43,53 @@ pub(crate) struct Session {
     pub(crate) io: Vec<QueuePair>,
     /// One of the queues is gone, and with it the controller.
     pub(crate) lost: Rc<Notify>,
+}
+
+/// How the queues of a controller are connected.
+struct Way<'a> {
+    endpoint: Endpoint,
+    options: &'a ConnectOptions,
+    psk: Option<TlsPsk>,
+    lost: Rc<Notify>,
+}
+
+impl Way<'_> {
+    /// Connects a queue of a controller, or of one to be, whose capsules take so much data.
+    async fn open(
+        &self,
+        queue_id: u16,
+        controller_id: u16,
+        depth: u16,
+        in_capsule_bytes: u32,
+    ) -> Result<QueuePair, Error> {
+        let in_capsule_bytes = match self.options.in_capsule {
+            true => in_capsule_bytes,
+            false => 0,
+        };
+        let (address, lost) = (self.endpoint.address, Rc::clone(&self.lost));
+        match self.endpoint.transport {
+            Transport::Tcp => {
+                let settings = settings(self.options, depth, in_capsule_bytes);
+                QueuePair::over_tcp(address, settings, self.psk.as_ref(), lost).await
+            }
+            Transport::Rdma => {
+                let settings = KeyedSettings {
+                    depth,
+                    in_capsule_bytes: in_capsule_bytes.min(RDMA_CAPSULE_BYTES_MAX),
+                };
+                let ids = (queue_id, controller_id);
+                QueuePair::over_rdma(address, ids, settings, lost).await
+            }
+        }
+    }
+
+    /// Data that capsules of an admin queue take. Over RDMA, Linux's controllers take none there.
+    fn admin_capsule_bytes(&self) -> u32 {
+        match self.endpoint.transport {
+            Transport::Tcp => ADMIN_CAPSULE_BYTES,
+            Transport::Rdma => 0,
+        }
+    }
 }
 
 impl Drop for Session {
@@ -60,25 +108,24 @@ impl Session {
 
     /// Connects to the subsystem, enables the controller and creates the I/O queues.
     pub(crate) async fn establish(
-        address: SocketAddr,
+        endpoint: Endpoint,
         subsystem_nqn: &str,
         options: &ConnectOptions,
     ) -> Result<Session, Error> {
-        let lost = Rc::new(Notify::new());
-        let capsule_bytes = if options.in_capsule {
-            ADMIN_CAPSULE_BYTES
-        } else {
-            0
+        let way = Way {
+            endpoint,
+            options,
+            psk: options.psk(subsystem_nqn)?,
+            lost: Rc::new(Notify::new()),
         };
-        let settings = settings(options, ADMIN_DEPTH, capsule_bytes);
-        let psk = options.psk(subsystem_nqn)?;
-        let admin = QueuePair::open(address, settings, psk.as_ref(), Rc::clone(&lost)).await?;
+        let capsule_bytes = way.admin_capsule_bytes();
+        let admin = way.open(0, 0, ADMIN_DEPTH, capsule_bytes).await?;
         let mut session = Session {
             controller_id: CONTROLLER_ID_DYNAMIC,
             data: Rc::new(ControllerData::new_zeroed()),
             admin,
             io: Vec::new(),
-            lost,
+            lost: Rc::clone(&way.lost),
         };
         session.controller_id = session
             .connect_queue(0, ADMIN_DEPTH, subsystem_nqn, options, &session.admin)
@@ -92,7 +139,7 @@ impl Session {
         }
         if options.io_queues > 0 && subsystem_nqn != DISCOVERY_NQN {
             session
-                .create_queues(address, subsystem_nqn, options, psk.as_ref(), capabilities)
+                .create_queues(&way, subsystem_nqn, capabilities)
                 .await?;
         }
         Ok(session)
@@ -216,7 +263,7 @@ impl Session {
     }
 
     async fn configure_events(&self) -> Result<(), Error> {
-        let wanted = EVENTS & (self.data.async_events.get() | config::SMART_MASK);
+        let wanted = EVENTS & (self.data.async_events.get() | config::SMART_COMMON);
         let entry = set_feature_entry(Feature::ASYNC_EVENT_CONFIGURATION, wanted);
         command(&self.admin, entry, Data::None).await?;
         Ok(())
@@ -224,12 +271,11 @@ impl Session {
 
     async fn create_queues(
         &mut self,
-        address: SocketAddr,
+        way: &Way<'_>,
         subsystem_nqn: &str,
-        options: &ConnectOptions,
-        psk: Option<&TlsPsk>,
         capabilities: Capabilities,
     ) -> Result<(), Error> {
+        let options = way.options;
         let wanted = (options.io_queues - 1).into();
         let wanted = QueueCount {
             submission: wanted,
@@ -247,14 +293,11 @@ impl Session {
         let depth = options
             .queue_depth
             .min(u16::try_from(entries_max).unwrap_or(u16::MAX));
-        let capsule_bytes = if options.in_capsule {
-            self.io_capsule_bytes()
-        } else {
-            0
-        };
+        let capsule_bytes = self.io_capsule_bytes();
         for queue_id in 1..=options.io_queues.min(granted) {
-            let settings = settings(options, depth, capsule_bytes);
-            let queue = QueuePair::open(address, settings, psk, Rc::clone(&self.lost)).await?;
+            let queue = way
+                .open(queue_id, self.controller_id, depth, capsule_bytes)
+                .await?;
             self.io.push(queue.clone());
             self.connect_queue(queue_id, depth, subsystem_nqn, options, &queue)
                 .await?;

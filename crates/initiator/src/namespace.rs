@@ -352,8 +352,10 @@ impl Limits {
             }
             _ => COMMAND_BLOCKS_MAX,
         };
+        let described = controller.shared().endpoint.transport.data_bytes_max();
+        let transfer = pages(data.transfer_size_max).min(described / u64::from(block_bytes));
         let mut limits = Limits {
-            transfer: pages(data.transfer_size_max),
+            transfer,
             write_zeroes: pages(data.transfer_size_max),
             verify: pages(data.transfer_size_max),
         };

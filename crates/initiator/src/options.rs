@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use access::{Nqn, TlsKey, TlsPsk};
 
-use crate::{Credentials, Error};
+use crate::{Credentials, Error, Transport};
 
 /// How a controller is connected to, and what happens when the connection is lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,6 +136,25 @@ impl ConnectOptions {
     }
 }
 
+impl ConnectOptions {
+    /// Checks that `transport` has what the options ask for; the error names what it lacks.
+    pub(crate) fn check_for(&self, transport: Transport) -> Result<(), Error> {
+        let asked = [
+            ("header digests", self.header_digest),
+            ("data digests", self.data_digest),
+            ("TLS", self.tls_key.is_some()),
+        ];
+        match asked.into_iter().find(|(_, asked)| *asked) {
+            Some((option, _)) if transport == Transport::Rdma => Err(Error::Option {
+                option,
+                found: "a connection over RDMA".to_owned(),
+                allowed: "only connections over TCP have it",
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// A host identifier that is the same whenever the NQN is: the UUID in it, where there is one
 /// ("nqn.2014-08.org.nvmexpress:uuid:..."), else two digests of the name.
 fn host_id_of(host_nqn: &str) -> [u8; 16] {
@@ -178,6 +197,19 @@ mod tests {
             ConnectOptions::new("nqn.2014-08.org.example:one").host_id
         );
         assert_ne!(one[..8], one[8..]);
+    }
+
+    #[test]
+    fn what_rdma_has_not_is_named() {
+        let good = ConnectOptions::new("nqn.2014-08.org.example:host");
+        assert!(good.check_for(Transport::Rdma).is_ok());
+        let digests = ConnectOptions {
+            data_digest: true,
+            ..good.clone()
+        };
+        assert!(digests.check_for(Transport::Tcp).is_ok());
+        let refused = digests.check_for(Transport::Rdma).unwrap_err().to_string();
+        assert!(refused.starts_with("data digests: "), "{refused}");
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub(crate) async fn supervise(shared: Rc<Shared>) {
         session.close(reason);
         drop(session);
         shared.session.borrow_mut().take();
-        let Some(policy) = shared.options.reconnect else {
+        let Some(policy) = shared.options.reconnect.filter(|_| !reason.lasts()) else {
             return shared.end(reason);
         };
         shared.state.set(State::Connecting);
@@ -92,8 +92,8 @@ async fn reconnect(
 }
 
 async fn attempt(shared: &Shared) -> Result<Session, Error> {
-    let (address, options) = (shared.address, &shared.options);
-    let attempt = Session::establish(address, &shared.subsystem_nqn, options);
+    let (endpoint, options) = (shared.endpoint, &shared.options);
+    let attempt = Session::establish(endpoint, &shared.subsystem_nqn, options);
     let answer = timeout(options.connect_timeout, attempt).await;
     answer.unwrap_or(Err(Error::ConnectionLost(LossReason::Silent)))
 }

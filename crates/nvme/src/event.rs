@@ -6,6 +6,9 @@ use crate::log::LogPage;
 pub mod config {
     /// SMART critical warnings (configuration only).
     pub const SMART_MASK: u32 = 0xff;
+    /// Those of them that every controller has: spare, temperature, reliability, media and volatile
+    /// memory. Linux's refuses the feature with any other.
+    pub const SMART_COMMON: u32 = 0x1f;
     /// Namespace attribute notices.
     pub const NAMESPACE_ATTRIBUTE: u32 = 1 << 8;
     /// ANA change notices.

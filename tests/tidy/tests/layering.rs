@@ -23,7 +23,7 @@ const ARROWS: [(&str, &[&str]); 27] = [
         "nvme_target",
         &["nvme", "access", "block", "qos", "rdma", "reactor", "tls"],
     ),
-    ("initiator", &["nvme", "access", "reactor", "tls"]),
+    ("initiator", &["nvme", "access", "rdma", "reactor", "tls"]),
     ("node", &["nvme_target", "initiator", "pool", "drive"]),
     ("api", &[]),
     ("client", &["api", "files"]),

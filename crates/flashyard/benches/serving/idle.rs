@@ -1,6 +1,7 @@
 //! What a node costs while a hundred queue pairs are connected and nobody asks for anything.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -39,7 +40,7 @@ impl fmt::Display for Idle {
 /// Connects, waits, and reads the node's processor time before and after.
 pub fn measure(directory: &Path, file: &Path) -> Result<Idle> {
     let node = served::start(directory, file)?;
-    let address = node.nvme.parse()?;
+    let address: SocketAddr = node.nvme.parse()?;
     let subsystem = node.volume_nqn("null")?;
     let reactor = Reactor::io_uring(ReactorConfig::default())?;
     let percent = reactor.run(async {

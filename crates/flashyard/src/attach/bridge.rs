@@ -125,8 +125,7 @@ async fn connect(
     options.io_queues = 1;
     options.queue_depth = QUEUE_DEPTH;
     options.reconnect = Some(RECONNECT);
-    let controller =
-        Controller::connect(address.over_tcp()?, &address.subsystem_nqn, options).await?;
+    let controller = Controller::connect(address, &address.subsystem_nqn, options).await?;
     let namespace = controller
         .namespace(address.namespace_id.unwrap_or(1))
         .await?;

@@ -60,8 +60,7 @@ impl Remote {
             source,
         };
         let Connecting { options, .. } = connecting;
-        let at = address.over_tcp().map_err(failed)?;
-        let controller = Controller::connect(at, &address.subsystem_nqn, options);
+        let controller = Controller::connect(address, &address.subsystem_nqn, options);
         let controller = controller.await.map_err(failed)?;
         let namespace = controller.namespace(address.namespace_id.unwrap_or(1));
         let namespace = namespace.await.map_err(failed)?;

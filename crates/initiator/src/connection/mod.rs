@@ -1,4 +1,5 @@
-//! [`Connection`]: the host's side of one queue pair over NVMe/TCP, as a state machine.
+//! The host's side of one queue pair, as a state machine: [`Connection`] over NVMe/TCP, and
+//! [`KeyedConnection`] over NVMe/RDMA. Commands in flight are the same for both.
 //!
 //! Nothing here waits or touches a socket. Commands go in through [`Connection::submit`]; bytes to
 //! send come out through [`Connection::transmit`]; bytes received go in through
@@ -6,8 +7,9 @@
 //! [`Connection::lend`] hands out); finished commands come out through
 //! [`Connection::next_finished`] and [`Connection::take`].
 
+mod commands;
+mod keyed;
 mod receive;
-mod slot;
 #[cfg(test)]
 mod tests;
 mod transmit;
@@ -15,12 +17,12 @@ mod transmit;
 use std::collections::VecDeque;
 
 use block::Buffer;
-use nvme::command::command_flags;
 use nvme::{AdminOpcode, CompletionEntry, HeaderRules, SglDescriptor, SubmissionEntry};
 
 use crate::LossReason;
+use commands::{Commands, fuse};
+pub use keyed::{Device, KeyedConnection, KeyedSettings, Memory};
 use receive::{Decoder, LENT_BYTES_MIN};
-use slot::{Slot, Stage};
 use transmit::Outgoing;
 pub use transmit::Outlet;
 
@@ -30,6 +32,9 @@ pub const ADMIN_CAPSULE_BYTES: u32 = 8192;
 /// A command in flight: its CID, which is also its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CommandId(pub u16);
+
+/// How a command ended.
+pub type Outcome = Result<CompletionEntry, LossReason>;
 
 /// The data of a command. The buffer comes back with the completion.
 #[derive(Debug, Default)]
@@ -84,16 +89,27 @@ pub struct Connection {
     /// What the controller said when the connection was initialized.
     host_data_bytes_max: u32,
     data_alignment_bytes: u32,
-    slots: Vec<Slot>,
-    free: Vec<u16>,
+    commands: Commands<Transfer>,
     outgoing: VecDeque<Outgoing>,
     /// Slots whose buffers the socket is sending, in the order it got them.
     sending: VecDeque<u16>,
-    finished: VecDeque<u16>,
     decoder: Decoder,
     reads: Reads,
-    /// Slots of orphaned commands have become free.
-    released: bool,
+}
+
+/// What NVMe/TCP knows of a command.
+#[derive(Debug, Default)]
+struct Transfer {
+    /// Write data goes with the capsule.
+    in_capsule: bool,
+    /// Bytes received so far, or asked for by the controller so far.
+    transferred: u32,
+    /// The controller said that no more data comes.
+    last_seen: bool,
+    /// Data arrived damaged: the command fails, whatever the controller says.
+    damaged: bool,
+    /// Transfers to the controller that are queued and not sent.
+    queued: u16,
 }
 
 /// Commands in flight that bring data: what the receiver sizes its receives by.
@@ -115,22 +131,17 @@ enum Phase {
 impl Connection {
     /// A connection that will ask to be initialized with `settings`.
     pub fn new(settings: Settings) -> Connection {
-        let mut slots = Vec::new();
-        slots.resize_with(usize::from(settings.depth), Slot::default);
         Connection {
             settings,
             phase: Phase::Initializing,
             rules: HeaderRules::before_initialize(nvme::Receiver::Host),
             host_data_bytes_max: 0,
             data_alignment_bytes: 4,
-            slots,
-            free: (0..settings.depth).rev().collect(),
+            commands: Commands::new(settings.depth),
             outgoing: VecDeque::from([Outgoing::Initialize]),
             sending: VecDeque::new(),
-            finished: VecDeque::with_capacity(usize::from(settings.depth)),
             decoder: Decoder::default(),
             reads: Reads::default(),
-            released: false,
         }
     }
 
@@ -152,7 +163,7 @@ impl Connection {
         if self.loss().is_some() {
             0
         } else {
-            self.free.len()
+            self.commands.free_slots()
         }
     }
 
@@ -171,11 +182,7 @@ impl Connection {
         if self.loss().is_some() {
             return Err(data);
         }
-        let Some(id) = self.free.pop() else {
-            return Err(data);
-        };
-        self.occupy(id, entry, data);
-        Ok(CommandId(id))
+        self.queue(entry, data).map(CommandId)
     }
 
     /// Queues two commands that the controller executes as one; nothing comes between them.
@@ -190,34 +197,34 @@ impl Connection {
         if self.free_slots() < 2 {
             return Err((first.1, second.1));
         }
-        first.0.flags |= command_flags::FUSED_FIRST;
-        second.0.flags |= command_flags::FUSED_SECOND;
+        fuse(&mut first.0, &mut second.0);
         let mut ids = [CommandId(0); 2];
         for (id, (entry, data)) in ids.iter_mut().zip([first, second]) {
-            if let Some(free) = self.free.pop() {
-                self.occupy(free, entry, data);
-                *id = CommandId(free);
+            // There is a slot for each.
+            if let Ok(queued) = self.queue(entry, data) {
+                *id = CommandId(queued);
             }
         }
         Ok(ids)
     }
 
-    fn occupy(&mut self, id: u16, mut entry: SubmissionEntry, data: Data) {
+    fn queue(&mut self, mut entry: SubmissionEntry, data: Data) -> Result<u16, Data> {
         let bytes = data.len() as u32;
         let in_capsule = matches!(data, Data::Out(_)) && bytes <= self.capsule_limit(&entry);
-        entry.command_id = id.into();
         match &data {
             Data::None => {}
             Data::Out(_) if in_capsule => entry.data = SglDescriptor::in_capsule(bytes),
             Data::In(_) | Data::Out(_) => entry.data = SglDescriptor::transport(bytes),
         }
-        if matches!(data, Data::In(_)) {
+        let reads = matches!(data, Data::In(_));
+        let id = self.commands.place(entry, data)?;
+        if reads {
             self.reads.all += 1;
             self.reads.large += u32::from(bytes >= LENT_BYTES_MIN);
         }
-        let slot = &mut self.slots[usize::from(id)];
-        *slot = Slot::queued(entry, data, in_capsule);
+        self.commands.slots[usize::from(id)].part.in_capsule = in_capsule;
         self.outgoing.push_back(Outgoing::Capsule(id));
+        Ok(id)
     }
 
     /// How much data may travel with this command: Fabrics commands always take theirs along, on
@@ -232,36 +239,22 @@ impl Connection {
 
     /// The next command that has come to its end and whose outcome waits to be taken.
     pub fn next_finished(&mut self) -> Option<CommandId> {
-        self.finished.pop_front().map(CommandId)
+        self.commands.next_finished()
     }
 
     /// Takes the outcome of a finished command and frees its slot; `None` while it is in flight.
-    pub fn take(&mut self, id: CommandId) -> Option<(Data, Result<CompletionEntry, LossReason>)> {
-        let slot = self.slots.get_mut(usize::from(id.0))?;
-        if slot.stage != Stage::Finished {
-            return None;
-        }
-        let outcome = slot.outcome.take()?;
-        let data = std::mem::take(&mut slot.data);
-        slot.stage = Stage::Free;
-        self.free.push(id.0);
-        Some((data, outcome))
+    pub fn take(&mut self, id: CommandId) -> Option<(Data, Outcome)> {
+        self.commands.take(id)
     }
 
     /// Nobody waits for this command any more: its slot frees itself when it ends.
     pub fn orphan(&mut self, id: CommandId) {
-        if let Some(slot) = self.slots.get_mut(usize::from(id.0)) {
-            slot.orphaned = true;
-            if slot.stage == Stage::Finished {
-                self.finished.retain(|finished| *finished != id.0);
-                drop(self.take(id));
-            }
-        }
+        self.commands.orphan(id);
     }
 
     /// True once after slots of orphaned commands have become free: whoever waits for one may try.
     pub fn take_released(&mut self) -> bool {
-        std::mem::take(&mut self.released)
+        self.commands.take_released()
     }
 
     /// Ends the connection: everything in flight finishes with `reason`. Buffers lent out are
@@ -273,47 +266,24 @@ impl Connection {
         self.phase = Phase::Lost(reason);
         self.outgoing
             .retain(|item| matches!(item, Outgoing::Terminate { .. }));
-        for id in 0..self.slots.len() {
-            if self.slots[id].is_in_flight() {
-                self.conclude(id as u16, Err(reason));
+        for id in 0..self.settings.depth {
+            if self.commands.is_in_flight(id) {
+                self.conclude(id, Err(reason));
             }
         }
     }
 
     /// Notes how a command ended; it finishes now, or when its buffer is back.
-    fn conclude(&mut self, id: u16, outcome: Result<CompletionEntry, LossReason>) {
-        let slot = &mut self.slots[usize::from(id)];
+    fn conclude(&mut self, id: u16, outcome: Outcome) {
+        let slot = &mut self.commands.slots[usize::from(id)];
         if slot.reads {
             self.reads.all -= 1;
             self.reads.large -= u32::from(slot.data_bytes >= LENT_BYTES_MIN);
         }
-        slot.outcome = Some(outcome);
-        slot.stage = Stage::Concluded;
-        if slot.transfers_queued > 0 {
-            slot.transfers_queued = 0;
+        if slot.part.queued > 0 {
+            slot.part.queued = 0;
             self.outgoing.retain(|item| !item.is_transfer_of(id));
         }
-        self.finish_if_whole(id);
-    }
-
-    fn finish_if_whole(&mut self, id: u16) {
-        let slot = &mut self.slots[usize::from(id)];
-        if slot.stage != Stage::Concluded || slot.lent {
-            return;
-        }
-        slot.stage = Stage::Finished;
-        if slot.orphaned {
-            drop(self.take(CommandId(id)));
-            self.released = true;
-        } else {
-            self.finished.push_back(id);
-        }
-    }
-
-    /// The slot of a command that the controller names, if the controller has been sent it.
-    fn known(&mut self, id: u16) -> Option<&mut Slot> {
-        self.slots
-            .get_mut(usize::from(id))
-            .filter(|slot| slot.stage == Stage::Sent)
+        self.commands.conclude(id, outcome);
     }
 }

@@ -97,8 +97,8 @@ impl Connection {
         if payload.remaining < LENT_BYTES_MIN || self.loss().is_some() {
             return None;
         }
-        let slot = &mut self.slots[usize::from(payload.id)];
-        let start = slot.transferred as usize;
+        let slot = &mut self.commands.slots[usize::from(payload.id)];
+        let start = slot.part.transferred as usize;
         let buffer = slot.lend()?;
         Some((buffer, start..start + payload.remaining as usize))
     }
@@ -108,11 +108,11 @@ impl Connection {
         let Some(payload) = self.decoder.payload else {
             return;
         };
-        let slot = &mut self.slots[usize::from(payload.id)];
-        slot.give_back(Data::In(buffer));
+        let slot = &mut self.commands.slots[usize::from(payload.id)];
+        slot.give_back(buffer);
         let bytes = bytes.min(payload.remaining as usize);
         self.advance(payload, bytes);
-        self.finish_if_whole(payload.id);
+        self.commands.finish_if_whole(payload.id);
     }
 
     fn break_off(&mut self, error: FatalError, header: &[u8]) -> LossReason {
@@ -255,14 +255,14 @@ impl Connection {
     fn response(&mut self, header: &[u8]) -> Result<(), FatalError> {
         let capsule = read::<ResponseCapsule>(header)?;
         let id = capsule.entry.command_id.get();
-        let Some(slot) = self.known(id) else {
+        let Some(slot) = self.commands.known(id) else {
             return Err(FatalError::invalid_field(RESPONSE_COMMAND_ID));
         };
         let mut entry = capsule.entry;
         let short = matches!(slot.data, Data::In(_))
-            && slot.transferred < slot.data_bytes
+            && slot.part.transferred < slot.data_bytes
             && entry.status().is_success();
-        if slot.damaged {
+        if slot.part.damaged {
             entry.status = Status::TRANSIENT_TRANSPORT_ERROR.wire().into();
         } else if short {
             entry.status = Status::DATA_TRANSFER_ERROR.wire().into();
@@ -277,27 +277,27 @@ impl Connection {
         let (offset, length) = (request.offset.get(), request.length.get());
         let limit = self.settings.ready_to_transfer_max.max(1);
         let id = request.command_id.get();
-        let Some(slot) = self.known(id) else {
+        let Some(slot) = self.commands.known(id) else {
             return Err(FatalError::invalid_field(field::COMMAND_ID));
         };
         let writes = matches!(slot.data, Data::Out(_)) || slot.lent;
-        if !writes || slot.in_capsule {
+        if !writes || slot.part.in_capsule {
             return Err(FatalError::invalid_field(field::COMMAND_ID));
         }
-        if offset != slot.transferred {
+        if offset != slot.part.transferred {
             return Err(FatalError::invalid_field(field::OFFSET));
         }
-        if length == 0 || length > slot.data_bytes - slot.transferred {
+        if length == 0 || length > slot.data_bytes - slot.part.transferred {
             return Err(FatalError::new(
                 FatalErrorStatus::DATA_OUT_OF_RANGE,
                 field::LENGTH,
             ));
         }
-        if slot.transfers_queued >= limit {
+        if slot.part.queued >= limit {
             return Err(FatalError::new(FatalErrorStatus::LIMIT_EXCEEDED, 0));
         }
-        slot.transferred += length;
-        slot.transfers_queued += 1;
+        slot.part.transferred += length;
+        slot.part.queued += 1;
         let transfer_tag = request.transfer_tag.get();
         self.outgoing.push_back(Outgoing::Transfer {
             id,
@@ -314,24 +314,25 @@ impl Connection {
         let (offset, length) = (data.offset.get(), data.length.get());
         let id = data.command_id.get();
         let Some(slot) = self
+            .commands
             .known(id)
             .filter(|slot| matches!(slot.data, Data::In(_)))
         else {
             return Err(FatalError::invalid_field(field::COMMAND_ID));
         };
-        if slot.last_seen {
+        if slot.part.last_seen {
             return Err(FatalError::sequence());
         }
         if length != layout.data_bytes {
             return Err(FatalError::invalid_field(field::LENGTH));
         }
-        if offset != slot.transferred || length > slot.data_bytes - slot.transferred {
+        if offset != slot.part.transferred || length > slot.data_bytes - slot.part.transferred {
             return Err(FatalError::new(
                 FatalErrorStatus::DATA_OUT_OF_RANGE,
                 field::OFFSET,
             ));
         }
-        slot.last_seen = layout.flags & flags::LAST_PDU != 0;
+        slot.part.last_seen = layout.flags & flags::LAST_PDU != 0;
         let fresh = (RunningDigest::new(), [0; DIGEST_BYTES], 0);
         self.decoder.payload = Some(Payload {
             id,
@@ -346,8 +347,8 @@ impl Connection {
     fn receive_data(&mut self, mut payload: Payload, bytes: &[u8]) -> usize {
         if payload.remaining > 0 {
             let step = bytes.len().min(payload.remaining as usize);
-            let slot = &mut self.slots[usize::from(payload.id)];
-            let start = slot.transferred as usize;
+            let slot = &mut self.commands.slots[usize::from(payload.id)];
+            let start = slot.part.transferred as usize;
             if let Some(memory) = slot.incoming().get_mut(start..start + step) {
                 memory.copy_from_slice(&bytes[..step]);
             }
@@ -365,16 +366,16 @@ impl Connection {
             return step;
         }
         let damaged = computed.wire() != *found;
-        self.slots[usize::from(payload.id)].damaged |= damaged;
+        self.commands.slots[usize::from(payload.id)].part.damaged |= damaged;
         self.data_ends(payload);
         step
     }
 
     /// Accounts for `bytes` of payload that have just arrived in their place.
     fn advance(&mut self, mut payload: Payload, bytes: usize) {
-        let slot = &mut self.slots[usize::from(payload.id)];
-        let start = slot.transferred as usize;
-        slot.transferred += bytes as u32;
+        let slot = &mut self.commands.slots[usize::from(payload.id)];
+        let start = slot.part.transferred as usize;
+        slot.part.transferred += bytes as u32;
         payload.remaining -= bytes as u32;
         if let Some((computed, ..)) = &mut payload.digest {
             computed.update(
@@ -394,10 +395,10 @@ impl Connection {
         if payload.flags & flags::SUCCESS == 0 || self.loss().is_some() {
             return;
         }
-        let slot = &self.slots[usize::from(payload.id)];
-        let status = if slot.damaged {
+        let slot = &self.commands.slots[usize::from(payload.id)];
+        let status = if slot.part.damaged {
             Status::TRANSIENT_TRANSPORT_ERROR
-        } else if slot.transferred < slot.data_bytes {
+        } else if slot.part.transferred < slot.data_bytes {
             Status::DATA_TRANSFER_ERROR
         } else {
             Status::SUCCESS

@@ -2,8 +2,9 @@
 
 mod bad_input;
 mod controller;
+mod keyed;
 
-use nvme::command::ReadWrite;
+use nvme::command::{ReadWrite, command_flags};
 use nvme::{IoOpcode, Status};
 use proptest::prelude::*;
 

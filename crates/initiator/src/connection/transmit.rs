@@ -11,7 +11,7 @@ use nvme::{FatalError, digest};
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U16, U32};
 
-use super::{Connection, Data, Phase, slot::Stage};
+use super::{Connection, Phase, commands::Stage};
 
 /// Where bytes to send go: a batch that the socket takes as a whole.
 pub trait Outlet {
@@ -82,7 +82,7 @@ impl Connection {
                     offset,
                     length,
                 } => {
-                    if self.slots[usize::from(id)].lent {
+                    if self.commands.slots[usize::from(id)].lent {
                         // One buffer can be in the batch once: the rest goes with the next one.
                         self.outgoing.push_front(next);
                         return;
@@ -112,8 +112,8 @@ impl Connection {
             let Some(id) = self.sending.pop_front() else {
                 return;
             };
-            self.slots[usize::from(id)].give_back(Data::Out(buffer));
-            self.finish_if_whole(id);
+            self.commands.slots[usize::from(id)].give_back(buffer);
+            self.commands.finish_if_whole(id);
         }
     }
 
@@ -127,7 +127,7 @@ impl Connection {
             };
             self.outgoing.push_front(rest);
         } else {
-            self.slots[usize::from(id)].transfers_queued -= 1;
+            self.commands.slots[usize::from(id)].part.queued -= 1;
         }
     }
 
@@ -144,9 +144,13 @@ impl Connection {
     }
 
     fn send_capsule(&mut self, id: u16, outlet: &mut impl Outlet) {
-        let slot = &mut self.slots[usize::from(id)];
+        let slot = &mut self.commands.slots[usize::from(id)];
         slot.stage = Stage::Sent;
-        let data_bytes = if slot.in_capsule { slot.data_bytes } else { 0 };
+        let data_bytes = if slot.part.in_capsule {
+            slot.data_bytes
+        } else {
+            0
+        };
         let mut capsule = CommandCapsule {
             common: CommonHeader::new(PduType::COMMAND_CAPSULE, size_of::<CommandCapsule>() as u8),
             entry: slot.entry,
@@ -221,7 +225,7 @@ impl Connection {
         if range.is_empty() {
             return;
         }
-        let slot = &mut self.slots[usize::from(id)];
+        let slot = &mut self.commands.slots[usize::from(id)];
         let bytes = slot.outgoing().get(range.clone()).unwrap_or_default();
         let trailer = self.rules.data_digest.then(|| digest(bytes));
         if bytes.len() <= COPIED_BYTES_MAX {

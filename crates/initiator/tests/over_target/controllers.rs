@@ -27,7 +27,7 @@ fn discovery_names_the_subsystems_a_host_may_use() {
             .collect();
         assert_eq!(volumes.len(), 1, "{records:?}");
         assert_eq!(volumes[0].subsystem_nqn, SUBSYSTEM);
-        assert_eq!(volumes[0].socket_address(), Some(server.address));
+        assert_eq!(volumes[0].endpoint(), Some(server.address.into()));
         assert!(!volumes[0].secure);
         let refused = Controller::connect(server.address, other, options()).await;
         let Err(Error::Refused { status, .. }) = refused else {

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use block::{BlockDevice, Geometry};
-use initiator::{ConnectOptions, Controller, Namespace, TargetAddress};
+use initiator::{ConnectOptions, Controller, LossReason, Namespace, TargetAddress};
 use reactor::cores::{CoreHandle, Cores, CoresConfig};
 use reactor::{ReactorConfig, sleep};
 
@@ -216,8 +216,7 @@ impl Start {
         let mut connect = options.connect.clone();
         connect.io_queues = 1;
         connect.queue_depth = options.workload.depth.min(4096) as u16;
-        let address = target.over_tcp().map_err(named)?;
-        let controller = Controller::connect(address, &target.subsystem_nqn, connect)
+        let controller = Controller::connect(target, &target.subsystem_nqn, connect)
             .await
             .map_err(named)?;
         let namespace = controller
@@ -304,6 +303,13 @@ impl Connected {
         let report = job.run().await?;
         if let (Some(path), Some(journal)) = (path, &report.journal) {
             journal.save(&path)?;
+        }
+        // No report tells of this one, and the user can mend it.
+        if let Some(reason @ LossReason::MemoryLock { .. }) = controller.loss() {
+            return Err(PerfError::Target {
+                target: start.options.target.to_string(),
+                source: reason.into(),
+            });
         }
         controller.disconnect().await;
         Ok(report)

@@ -241,7 +241,7 @@ pub struct Target {
     /// Files that do not exist are made of this size, and removed afterwards.
     #[serde(default, deserialize_with = "optional")]
     pub size: Option<u64>,
-    /// `tcp://HOST:PORT/NQN?nsid=N`, one a volume.
+    /// `tcp://HOST:PORT/NQN?nsid=N`, or `rdma://` with the same, one a volume.
     #[serde(default)]
     pub addresses: Vec<String>,
     /// A drive's profile, by name or path.

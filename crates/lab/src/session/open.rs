@@ -148,8 +148,7 @@ impl Opened {
             options.io_queues = 1;
             options.queue_depth = QUEUE_DEPTH;
             let nqn = &address.subsystem_nqn;
-            let at = address.over_tcp().map_err(failed)?;
-            let controller = Controller::connect(at, nqn, options)
+            let controller = Controller::connect(&address, nqn, options)
                 .await
                 .map_err(failed)?;
             self.controllers.push(controller.clone());

@@ -361,7 +361,7 @@ fn discovery_reports_ports_as_hosts_reach_them() {
             .into_iter()
             .filter(|record| record.subsystem_nqn.contains("flashyard"))
             .map(|record| {
-                let address = record.socket_address().unwrap();
+                let address = record.endpoint().unwrap().address;
                 (record.subsystem_nqn, address.to_string())
             })
             .collect();
