@@ -169,9 +169,11 @@ impl Guest {
     /// # Panics
     /// The guest died.
     pub fn spawn(&mut self, name: &str, script: &str) {
+        // A shell whose child is killed says so, whenever that is: not into somebody's answer.
         let wrapped = format!(
             "rm -f /run/{name}.code\n\
-             {{ ( set -e\n{script}\n) >/run/{name}.output 2>&1; echo $? >/run/{name}.code; }} &\n"
+             {{ ( set -e\n{script}\n) >/run/{name}.output 2>&1; echo $? >/run/{name}.code; }} \
+             >/dev/null 2>&1 &\n"
         );
         let Output { code, text } = self.run(&wrapped);
         assert!(code == 0, "{}: cannot start {name}: {text}", self.label);

@@ -63,13 +63,15 @@ const MODULES: [&str; 18] = [
 /// how fast it is, and what a root on this machine's files needs.
 const LATER: [&str; 5] = ["brd", "raid456", "9pnet_virtio", "9p", "overlay"];
 
-/// Modules of RDMA: a device of software over a network of its own, and hosts over it.
-const RDMA: [&str; 5] = [
+/// Modules of RDMA: a device of software over a network of its own, and hosts and controllers over
+/// it.
+const RDMA: [&str; 6] = [
     "dummy",
     "crc32_generic",
     "rdma_rxe",
     "rdma_ucm",
     "nvme-rdma",
+    "nvmet-rdma",
 ];
 
 const DIRECTORIES: [&str; 17] = [

@@ -15,6 +15,7 @@ mod playbooks;
 mod pools;
 mod queries;
 mod rdma;
+mod rdma_library;
 mod reservations;
 mod restart;
 mod tls;
@@ -67,7 +68,11 @@ fn image(suite: Suite, program: &Path, directory: &Path) -> &'static Image {
         Suite::Bookworm => &BOOKWORM,
         Suite::Trixie => &TRIXIE,
     };
-    let programs = [program, Path::new(env!("CARGO_BIN_EXE_atomic-write"))];
+    let programs = [
+        program,
+        Path::new(env!("CARGO_BIN_EXE_atomic-write")),
+        Path::new(env!("CARGO_BIN_EXE_rdma-host")),
+    ];
     let build = || Image::build(suite, &programs, directory);
     image.get_or_init(|| build().expect("kernel and tools are at hand"))
 }
@@ -127,6 +132,16 @@ fn linux_6_12_tls() {
 #[test]
 fn linux_6_12_rdma() {
     run_with(Suite::Trixie, "rdma", rdma::devices, rdma::scenario);
+}
+
+#[test]
+fn linux_6_12_rdma_library() {
+    run_with(
+        Suite::Trixie,
+        "rdma library",
+        rdma::devices,
+        rdma_library::scenario,
+    );
 }
 
 /// One kernel is enough for what os-brick does.
