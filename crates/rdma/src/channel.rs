@@ -30,7 +30,7 @@ pub struct Channel {
     /// Of the channel, for the event loop.
     descriptor: Rc<OwnedFd>,
     links: RefCell<HashMap<usize, Weak<Link>>>,
-    domains: RefCell<HashMap<usize, Rc<Domain>>>,
+    domains: RefCell<HashMap<usize, Weak<Domain>>>,
     pub requests: Queue<Request>,
     reading: OnceCell<CancelOnDrop<()>>,
 }
@@ -118,14 +118,15 @@ impl Channel {
         link
     }
 
-    /// The protection domain of a device, made when it is first needed.
+    /// The protection domain of a device, made when it is first needed. It goes with the last that
+    /// uses it, while there is a link of its device.
     pub fn domain(&self, verbs: *mut Context) -> Result<Rc<Domain>, RdmaError> {
         let mut domains = self.domains.borrow_mut();
-        if let Some(domain) = domains.get(&verbs.addr()) {
-            return Ok(Rc::clone(domain));
+        if let Some(domain) = domains.get(&verbs.addr()).and_then(Weak::upgrade) {
+            return Ok(domain);
         }
         let domain = Rc::new(Domain::open(self.functions, verbs)?);
-        domains.insert(verbs.addr(), Rc::clone(&domain));
+        domains.insert(verbs.addr(), Rc::downgrade(&domain));
         Ok(domain)
     }
 

@@ -52,7 +52,7 @@ pub struct Registered {
 impl Domain {
     /// `verbs` is an open device of the library.
     pub fn open(functions: &'static Functions, verbs: *mut Context) -> Result<Domain, RdmaError> {
-        // SAFETY: the connection manager opened the device, and leaves it open.
+        // SAFETY: the connection manager opened the device for a link, which is there.
         let pd = unsafe { (functions.ibv_alloc_pd)(verbs) };
         match pd.is_null() {
             true => Err(RdmaError::last("ibv_alloc_pd")),

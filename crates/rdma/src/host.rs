@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
 use std::ptr::null;
+use std::rc::Rc;
 
 use block::Buffer;
 
@@ -38,6 +39,8 @@ pub struct HostQueue {
     messages: RefCell<Registered>,
     message_bytes: usize,
     lent: RefCell<Vec<Option<Registered>>>,
+    /// Goes last: the device is open until then.
+    _link: Rc<Link>,
 }
 
 impl HostQueue {
@@ -57,7 +60,7 @@ impl HostQueue {
     ) -> Result<(HostQueue, Vec<u8>), RdmaError> {
         let link = Channel::open()?.link()?;
         link.find(address).await?;
-        let pair = Pair::open(link, shape)?;
+        let pair = Pair::open(Rc::clone(&link), shape)?;
         let message_bytes = message_bytes as usize;
         let messages = Buffer::zeroed(message_bytes * shape.sends as usize);
         let messages = pair.domain.register(messages, Access::Read);
@@ -70,6 +73,7 @@ impl HostQueue {
             messages: messages.into(),
             message_bytes,
             lent: lent.into(),
+            _link: link,
         };
         Ok((queue, told.private))
     }

@@ -55,8 +55,8 @@ pub enum Ended<'a> {
 }
 
 /// A queue pair. Dropping it ends the connection: the device reaches no memory of it any more.
+/// Memory of others in its domain is to go before its link does.
 pub struct Pair {
-    pub link: Rc<Link>,
     pub domain: Rc<Domain>,
     events: *mut CompletionChannel,
     cq: *mut Cq,
@@ -64,6 +64,8 @@ pub struct Pair {
     descriptor: Rc<OwnedFd>,
     shape: Shape,
     receives: Option<Registered>,
+    /// Goes last: a device that was removed is closed with its last link.
+    pub link: Rc<Link>,
 }
 
 impl Pair {
@@ -136,7 +138,7 @@ impl Pair {
     }
 
     fn operations(&self) -> &sys::Operations {
-        // SAFETY: the device stays open as long as the process runs.
+        // SAFETY: the device is open as long as the link is there.
         unsafe { &(*(*self.cq).context).operations }
     }
 

@@ -49,6 +49,8 @@ pub struct QueuePair {
     posted: RefCell<Slab<Posted>>,
     /// Requests that the device has.
     under_way: Cell<u32>,
+    /// Goes last: the device is open until then.
+    _link: Rc<Link>,
 }
 
 impl QueuePair {
@@ -57,13 +59,14 @@ impl QueuePair {
         shape: &Shape,
         private: &[u8],
     ) -> Result<QueuePair, RdmaError> {
-        let pair = Pair::open(link, shape)?;
+        let pair = Pair::open(Rc::clone(&link), shape)?;
         pair.accept(private)?;
         Ok(QueuePair {
             pair,
             shape: *shape,
             posted: RefCell::default(),
             under_way: Cell::new(0),
+            _link: link,
         })
     }
 
