@@ -145,7 +145,7 @@ fn proved(guest: &mut Guest) {
 fn restarted(guest: &mut Guest) {
     let load = |options: &str| {
         format!(
-            "{PERF} {} --rw randrw --bs 8704 --size 2125k --iodepth 16 --runtime 30s \
+            "{PERF} {} --rw randrw --bs 8704 --size 2125k --iodepth 16 --runtime 60s \
                 --verify crc32c {options}",
             target(1)
         )
@@ -203,15 +203,17 @@ fn broken(guest: &mut Guest) {
         ("read-only", "ended"),
         ("write-only", "ended"),
         ("short-capsule", "ended"),
-        ("taken-back", "ended"),
+        // The node may have been quicker.
+        ("taken-back", "ended answered"),
         ("vanish", "gone"),
-        ("too-many", ""),
+        ("too-many", "ended answered"),
     ] {
         let said = guest.check(
             &format!("a host that breaks rules: {case}"),
             &format!("{HOST} {case} 10.99.0.1:4420 {NQN}"),
         );
-        assert!(said.contains(ends), "{case}: {said}");
+        let as_it_should = ends.split(' ').any(|end| said.trim() == end);
+        assert!(as_it_should, "{case}: {said}");
     }
     let report = guest.join("the host beside them is served", "beside", 170);
     assert!(report.contains(": 0 mismatches"), "{report}");
