@@ -298,6 +298,18 @@ fn a_drive_with_a_late_label_is_used_when_another_has_failed() {
     lives(&options);
 }
 
+/// A world in which power failed while a drive joined, and its label arrived after the next life had
+/// looked at the drives. It is a member then, and is refused when it is asked to join.
+#[test]
+fn a_drive_whose_label_comes_late_joins_before_it_is_asked_to() {
+    let options = Options {
+        liars: true,
+        shards_max: 2,
+        ..Options::new(250_000_354)
+    };
+    lives(&options);
+}
+
 /// A world of four shards in a small pool that eight shards left full of half-empty segments. The
 /// one segment to move blocks to went to one shard. Nobody asked the others, which had no block in
 /// the segment that was being cleaned, and a write was refused.

@@ -45,6 +45,7 @@ impl World {
             Ok(id) => id,
             // Its last host had just added it.
             Err(PoolError::DriveInUse { .. }) if self.options.rivals => return Ok(()),
+            Err(PoolError::DriveInUse { .. }) => return self.has_joined(pool, index).await,
             // It was bad once and cannot be read in all places.
             Err(PoolError::Io(_)) => return Ok(()),
             // As was its label; nobody needs it any more.
@@ -57,6 +58,22 @@ impl World {
         };
         self.ids.borrow_mut()[index] = Some(id);
         Ok(())
+    }
+
+    /// A label of a former process, which arrived after the drives were looked at, has made this drive
+    /// a member before anybody asked for it.
+    async fn has_joined(&self, pool: &Served, index: usize) -> Result<(), String> {
+        let drive = self.drives.borrow()[index].clone();
+        let label = pool::probe(&drive).await;
+        self.still_holds()?;
+        let members = pool.status().drives;
+        match label {
+            Ok(Some(label)) if members.iter().any(|member| member.id == label.drive) => {
+                self.ids.borrow_mut()[index] = Some(label.drive);
+                Ok(())
+            }
+            other => Err(format!("adding a drive: refused as in use with {other:?}")),
+        }
     }
 
     /// A drive is asked to leave; with too little space it may take for ever.
