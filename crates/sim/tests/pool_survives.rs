@@ -298,8 +298,8 @@ fn a_drive_with_a_late_label_is_used_when_another_has_failed() {
     lives(&options);
 }
 
-/// A world in which power failed while a drive joined, and its label arrived after the next life had
-/// looked at the drives. It is a member then, and is refused when it is asked to join.
+/// A world in which power failed while a drive joined, and its label arrived after the next life
+/// had looked at the drives. It is a member then, and is refused when it is asked to join.
 #[test]
 fn a_drive_whose_label_comes_late_joins_before_it_is_asked_to() {
     let options = Options {

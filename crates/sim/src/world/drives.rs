@@ -60,8 +60,8 @@ impl World {
         Ok(())
     }
 
-    /// A label of a former process, which arrived after the drives were looked at, has made this drive
-    /// a member before anybody asked for it.
+    /// A label of a former process, which arrived after the drives were looked at, has made this
+    /// drive a member before anybody asked for it.
     async fn has_joined(&self, pool: &Served, index: usize) -> Result<(), String> {
         let drive = self.drives.borrow()[index].clone();
         let label = pool::probe(&drive).await;
