@@ -3,11 +3,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "../support/helm.rs"]
+mod helm;
+
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
+
+use helm::{helm, rendered, run, said, tools};
 
 /// The oldest Kubernetes that the chart is for, and the newest whose schemas are there.
 const VERSIONS: [&str; 2] = ["1.34", "1.37"];
@@ -53,45 +57,6 @@ snapshots: {metadataSecret: certificate-of-metadata}
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-fn said(output: &Output) -> String {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    format!("{}{}", text(&output.stdout), text(&output.stderr))
-}
-
-/// Runs `program` to its end, with `input` to read.
-fn run(mut command: Command, input: &str) -> Output {
-    command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-    let written = child.stdin.take().unwrap().write_all(input.as_bytes());
-    written.unwrap();
-    child.wait_with_output().unwrap()
-}
-
-fn tools() -> PathBuf {
-    PathBuf::from(std::env::var_os("FLASHYARD_LAB_TOOLS").unwrap())
-}
-
-/// helm, which finds no settings of whoever runs the test; `values` are its last `--values`.
-fn helm(words: &[&str], values: &str) -> Output {
-    let home = tempfile::tempdir().unwrap();
-    let mut command = Command::new(tools().join("helm"));
-    command
-        .args(words)
-        .arg(root().join("deploy/helm/flashyard-csi"))
-        .args(["--namespace", "flashyard", "--kube-version", "1.37.0"])
-        .args(["--values", "-"])
-        .env("HOME", home.path())
-        .env("KUBECONFIG", "/nonexistent");
-    run(command, values)
-}
-
-/// What the chart is with `values`.
-fn rendered(values: &str) -> String {
-    let output = helm(&["template", "flashyard"], values);
-    assert!(output.status.success(), "{}", said(&output));
-    String::from_utf8(output.stdout).unwrap()
 }
 
 /// Has schemas judge every object of `manifests`; gives their kinds and names.

@@ -2,15 +2,16 @@
 //! volumes. The chart is installed in it, and its sidecars run with the arguments and the rights
 //! that the chart gives them.
 
+use std::cell::RefCell;
 use std::fs::{self, File};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
 use crate::cluster::Plugin;
-use crate::support::{free_port, text, tool, wait_for, wait_until};
+use crate::helm::{rendered, run, tools};
+use crate::support::{free_port, text, tool, wait_until, wait_until_or_tell};
 
 /// Where the chart puts the driver.
 const NAMESPACE: &str = "flashyard";
@@ -33,24 +34,6 @@ struct Process {
     program: String,
     arguments: Vec<String>,
     child: Child,
-}
-
-fn tools() -> PathBuf {
-    PathBuf::from(std::env::var_os("FLASHYARD_LAB_TOOLS").unwrap())
-}
-
-fn chart() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/helm/flashyard-csi")
-}
-
-/// Runs `command` to its end, with `input` to read.
-fn run(mut command: Command, input: &str) -> Output {
-    command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-    let mut pipe = child.stdin.take().unwrap();
-    pipe.write_all(input.as_bytes()).unwrap();
-    drop(pipe);
-    child.wait_with_output().unwrap()
 }
 
 impl ControlPlane {
@@ -237,20 +220,19 @@ impl ControlPlane {
     /// The object once it is so; what it is instead, and what the processes say, is told in vain.
     pub fn wait(&mut self, what: &[&str], holds: impl Fn(&Value) -> bool) -> Value {
         let words = [&["get", "--output=json"], what].concat();
-        let output = self.kubectl_output(&words, "");
-        let first: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-        if holds(&first) {
-            return first;
-        }
+        let found = RefCell::new(Value::Null);
         let plane = &*self;
-        let told = format!("{what:?}; it was {first}");
-        let found = wait_for(&told, || {
+        let told = || format!("{what:?}; it was {}", found.borrow());
+        wait_until_or_tell(told, || {
             let output = plane.kubectl_output(&words, "");
-            let found: Value = serde_json::from_slice(&output.stdout).ok()?;
-            holds(&found).then_some(found)
+            let Ok(now) = serde_json::from_slice(&output.stdout) else {
+                return false;
+            };
+            found.replace(now);
+            holds(&found.borrow())
         });
         self.assert_all_run();
-        found
+        found.into_inner()
     }
 
     /// Waits until there is no such object.
@@ -266,16 +248,8 @@ impl ControlPlane {
         let definitions = tools().join("snapshot-definitions");
         let definitions = format!("--kustomize={}", definitions.display());
         self.kubectl(&["apply", "--server-side", &definitions], "");
-        let mut helm = Command::new(tools().join("helm"));
-        helm.args(["template", "flashyard"])
-            .arg(chart())
-            .args(["--namespace", NAMESPACE, "--values", "-"])
-            .args(["--set", "namespace.create=true", "--kube-version", "1.37.0"])
-            .env("HOME", self.directory.path())
-            .env("KUBECONFIG", "/nonexistent");
-        let rendered = run(helm, values);
-        assert!(rendered.status.success(), "{}", text(&rendered.stderr));
-        self.kubectl(&["apply", "--filename=-"], &text(&rendered.stdout));
+        let values = format!("{values}namespace: {{create: true}}\n");
+        self.kubectl(&["apply", "--filename=-"], &rendered(&values));
         let account = "flashyard-controller";
         let token = [
             "create",

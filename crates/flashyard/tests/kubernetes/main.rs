@@ -11,6 +11,9 @@ mod cluster;
 mod control_plane;
 #[cfg(feature = "long")]
 mod density;
+#[cfg(feature = "long")]
+#[path = "../support/helm.rs"]
+mod helm;
 mod kills;
 mod losses;
 #[cfg(feature = "long")]
