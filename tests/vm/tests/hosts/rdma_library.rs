@@ -188,8 +188,8 @@ fn broken(guest: &mut Guest) {
     guest.spawn(
         "beside",
         &format!(
-            "exec sh -c \"echo \\$\\$ >/run/beside.pid; exec {PERF} {} --rw randrw --bs 16k --size 4m \
-                --iodepth 4 --runtime 10m --verify crc32c\"",
+            "exec sh -c \"echo \\$\\$ >/run/beside.pid; exec {PERF} {} --rw randrw --bs 16k \
+                --size 4m --iodepth 4 --runtime 10m --verify crc32c\"",
             target(1)
         ),
     );
