@@ -389,6 +389,16 @@ fn check_runs_predict_runs_and_second_runs_change_nothing() {
     site.printed_nothing_secret();
 }
 
+/// As when the replica is once a later copy than that is complete, and none is being made.
+fn copied_later_than(node: &Node, earlier: Option<String>) -> Option<String> {
+    let standing = || node.client().replication(&name("data")).unwrap().standing;
+    wait_until("a copy", || {
+        let standing = standing();
+        standing.copied > earlier && standing.job.is_none()
+    });
+    standing().copied
+}
+
 /// The documented playbooks about replicas, with two nodes.
 #[test]
 fn a_volume_is_replicated_and_its_replica_takes_over() {
@@ -405,12 +415,10 @@ fn a_volume_is_replicated_and_its_replica_takes_over() {
     let found = site.node.client().replication(&name("data")).unwrap();
     assert_eq!(found.bandwidth, Some(100_000_000));
     site.refuses("replication_refused.yml", true);
+    let first = copied_later_than(&site.node, None);
     site.changes_by_every_run("replication_token.yml");
-    let copied = || {
-        let found = site.node.client().replication(&name("data")).unwrap();
-        found.standing.copied.is_some()
-    };
-    wait_until("a copy", copied);
+    // That began another copy. None is due for minutes after it.
+    copied_later_than(&site.node, first);
     let replica = other.client().volume(&name("data")).unwrap();
     assert!(replica.replica_of.is_some());
     let of_other = |kind| shown(&other, kind);

@@ -8,7 +8,7 @@ mod connected;
 mod copying;
 mod support;
 
-use api::{DriveSpec, ErrorCode, ReplicationStanding, Size, VolumeRollback, VolumeSpec};
+use api::{DriveSpec, ErrorCode, JobState, ReplicationStanding, Size, VolumeRollback, VolumeSpec};
 use client::ClientError;
 use copying::{Content, MIB, contents, noise, pair, write};
 use serde_json::json;
@@ -29,11 +29,16 @@ fn with_data(filled: u64) -> Node {
 
 /// Has the volume `data` of a node replicated to another, each second.
 fn replicate(from: &Node, to: &Node, extra: &[&str]) {
+    replicate_every("1s", from, to, extra);
+}
+
+fn replicate_every(period: &str, from: &Node, to: &Node, extra: &[&str]) {
     let token = to.path().join(ADMIN_TOKEN_FILE);
     let to = to.endpoints().api.clone();
     let call = ["volume", "replicate", "data", "--to", &to, "--pool", "pool"];
-    let token = ["--every", "1s", "--to-token-file", token.to_str().unwrap()];
-    from.answer(&[&call[..], &token, extra].concat());
+    let token = token.to_str().unwrap();
+    let rest = ["--every", period, "--to-token-file", token];
+    from.answer(&[&call[..], &rest, extra].concat());
 }
 
 fn standing(node: &Node) -> ReplicationStanding {
@@ -223,6 +228,22 @@ fn a_replica_follows_its_volume_and_takes_over() {
 /// Whether a copy writes to the other node, whose volume aside is there.
 fn is_writing(to: &Node) -> bool {
     to.client().volume(&name("data.receiving")).is_ok()
+}
+
+/// A change of a replication begins a copy, also where the one that is being made is by the old one.
+#[test]
+fn a_change_during_a_copy_is_copied_for_once_that_has_ended() {
+    let [one, two] = [with_data(8), pair()];
+    replicate_every("1h", &one, &two, &["--bandwidth", "2MB"]);
+    wait_until("a copy", || is_writing(&two));
+    replicate_every("1h", &one, &two, &[]);
+    let first = standing(&one).job.expect("it is being made");
+    wait_until("another copy", || {
+        let jobs = one.client().jobs().unwrap().items;
+        let mut copies = jobs.iter().filter(|job| job.object == "replication/data");
+        copies.any(|job| job.id > first && job.state == JobState::Done)
+    });
+    assert!(standing(&one).copied.is_some());
 }
 
 /// Whichever node dies in the middle of a copy, or at another instant, the replica becomes what the

@@ -46,7 +46,7 @@ struct Run {
     problem: Option<String>,
     /// How many failed, one after the other.
     failures: u32,
-    /// When the next copy is due; nothing: now.
+    /// When the next copy is due; nothing: now, or once the one that is being made has ended.
     next: Option<Instant>,
 }
 
@@ -59,7 +59,7 @@ impl Replicating {
         (job, run.and_then(|run| run.problem.clone()))
     }
 
-    /// Has the next copy begin as soon as it can.
+    /// Has a copy begin as soon as it can, beside the one that is being made.
     pub fn hasten(&self, name: &Name) {
         if let Some(run) = self.runs().get_mut(name) {
             run.next = None;
@@ -184,6 +184,7 @@ impl Control {
             let stop = Arc::<AtomicBool>::default();
             if let Some(run) = runs.get_mut(name) {
                 run.job = Some((job, Arc::clone(&stop)));
+                run.next = Some(now + Duration::from_secs(record.spec.every_seconds.into()));
             }
             let watch = self.watch((name, record.volume), job, stop);
             let copying = Arc::clone(self).copy(name.clone(), record.clone(), watch, replicator);
@@ -200,8 +201,6 @@ impl Control {
         watch: Watch,
         replicator: Replicator,
     ) {
-        let started = Instant::now();
-        let every = Duration::from_secs(record.spec.every_seconds.into());
         let volume = record.volume;
         let outcome = match self.order(record) {
             Ok(order) => carried_out(replicator, order, watch.clone()).await,
@@ -211,11 +210,11 @@ impl Control {
             Ok(copied) => self.note_copied((&name, volume), copied).await,
             Err(problem) => Err(problem),
         };
-        self.ended(&name, outcome.err(), watch.is_stopped(), started + every);
+        self.ended(&name, outcome.err(), watch.is_stopped());
         self.replicating.changed.notify_one();
     }
 
-    fn ended(&self, name: &Name, problem: Option<String>, stopped: bool, next: Instant) {
+    fn ended(&self, name: &Name, problem: Option<String>, stopped: bool) {
         let mut runs = self.replicating.runs();
         let Some(run) = runs.get_mut(name) else {
             return;
@@ -230,14 +229,16 @@ impl Control {
         match &problem {
             Some(problem) => {
                 run.failures = run.failures.saturating_add(1);
-                run.next = Some(Instant::now() + pause(run.failures));
+                // A change while it was made is not kept waiting.
+                if let Some(next) = &mut run.next {
+                    *next = Instant::now() + pause(run.failures);
+                }
                 if run.problem.as_ref() != Some(problem) {
                     self.tell_replication(Severity::Warning, name, problem);
                 }
             }
             None => {
                 run.failures = 0;
-                run.next = Some(next);
                 if run.problem.is_some() {
                     self.tell_replication(Severity::Info, name, "goes on");
                 }
