@@ -26,14 +26,17 @@ pub struct Image {
 }
 
 /// The programs a host is tested with. Everything else is busybox.
-const PROGRAMS: [&str; 8] = [
+const PROGRAMS: [&str; 11] = [
     "/usr/sbin/nvme",
     "/usr/bin/fio",
     "/usr/sbin/mke2fs",
     "/usr/sbin/e2fsck",
+    "/usr/sbin/resize2fs",
     "/usr/sbin/mkfs.xfs",
+    "/usr/sbin/xfs_growfs",
     "/usr/sbin/xfs_repair",
     "/usr/sbin/blkdiscard",
+    "/usr/sbin/blkid",
     "/usr/sbin/mdadm",
 ];
 

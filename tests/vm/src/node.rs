@@ -191,16 +191,24 @@ impl Node {
         self.answer(Command::new(&self.program).args(words.split_whitespace()))
     }
 
-    /// Runs a client, told where the node is and which token it takes, and returns what it printed.
+    /// Runs a client of the node, and returns what it printed.
     ///
     /// # Errors
     /// It fails, or the node does not run.
     pub fn answer(&self, client: &mut Command) -> Result<String> {
+        output_of(self.tell(client)?)
+    }
+
+    /// Has a client know where the node is and which token it takes.
+    ///
+    /// # Errors
+    /// The node does not run.
+    pub fn tell<'a>(&self, client: &'a mut Command) -> Result<&'a mut Command> {
         let api = self.endpoints()?;
         let api = api["api"].as_str().context("endpoints.json names no API")?;
         let token = self.directory.join("state/admin.token");
-        let client = client.env("FLASHYARD_NODE", api);
-        output_of(client.env("FLASHYARD_TOKEN_FILE", token))
+        client.env("FLASHYARD_NODE", api);
+        Ok(client.env("FLASHYARD_TOKEN_FILE", token))
     }
 
     /// Ends the node as a crash would, with SIGKILL.

@@ -6,9 +6,9 @@ use std::os::unix::fs::FileExt;
 use csi::proto::volume_capability::access_mode::Mode;
 use csi::proto::volume_content_source::{SnapshotSource, Type};
 use csi::proto::*;
+use csi_calls::{Answer, Caller, Claim, capability};
 use tonic::Code;
 
-use crate::calls::{Answer, Caller, Claim, capability};
 use crate::cluster::Cluster;
 use crate::support::name;
 
@@ -107,7 +107,7 @@ fn bytes_of(ranges: &Ranges) -> usize {
 fn a_backup_of_what_changed_is_the_snapshot() {
     let mut cluster = Cluster::of(1);
     let plugin = cluster.plugin("host");
-    let caller = Caller::new(&plugin);
+    let caller = plugin.caller();
     let raw = capability(Mode::SingleNodeWriter, None);
     let directory = cluster.directory.path().to_owned();
     let mut claim = Claim::new("pvc-data", VOLUME_MIB as i64, raw, &directory);
@@ -175,7 +175,7 @@ fn a_backup_of_what_changed_is_the_snapshot() {
 fn ranges_of_what_is_not_there_are_refused() {
     let cluster = Cluster::of(1);
     let plugin = cluster.plugin("host");
-    let caller = Caller::new(&plugin);
+    let caller = plugin.caller();
     let raw = || capability(Mode::SingleNodeWriter, None);
     let mut snapshots = Vec::new();
     for called in ["pvc-a", "pvc-b"] {

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use csi_calls::{Caller, nqn};
 use tempfile::TempDir;
 
 use crate::raid6::make_pool;
@@ -61,11 +62,6 @@ impl Cluster {
     }
 }
 
-/// The NQN of the host called `host`.
-pub fn nqn(host: &str) -> String {
-    format!("nqn.2026-11.example:{host}")
-}
-
 /// A process of the driver.
 pub struct Plugin {
     pub socket: PathBuf,
@@ -104,6 +100,11 @@ impl Plugin {
 
     pub fn endpoint(&self) -> String {
         format!("unix://{}", self.socket.display())
+    }
+
+    pub fn caller(&self) -> Caller {
+        let endpoint = self.endpoint();
+        Caller::new(&endpoint, &endpoint)
     }
 
     /// Ends it at once.

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use csi::proto::volume_capability::access_mode::Mode;
+use csi_calls::{Answer, Caller, Claim, capability, map, nqn};
 
-use crate::calls::{Answer, Caller, Claim, capability, map};
-use crate::cluster::{Cluster, Plugin, nqn};
+use crate::cluster::{Cluster, Plugin};
 
 const VOLUMES: usize = 300;
 
@@ -22,7 +22,7 @@ fn each(
     std::thread::scope(|scope| {
         for share in claims.chunks_mut(VOLUMES.div_ceil(CALLS)) {
             scope.spawn(move || {
-                let caller = Caller::new(plugin);
+                let caller = plugin.caller();
                 for claim in share {
                     call(claim, &caller).unwrap();
                 }

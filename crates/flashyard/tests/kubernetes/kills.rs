@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use csi::proto::volume_capability::access_mode::Mode;
 use csi::proto::{DeleteSnapshotRequest, DeleteVolumeRequest};
+use csi_calls::{Caller, Claim, capability};
 use tonic::{Code, Status};
 
-use crate::calls::{Caller, Claim, capability};
 use crate::cluster::{Cluster, Plugin, write_file};
 use crate::support::wait_for;
 
@@ -106,13 +106,13 @@ fn a_process_that_is_killed_between_calls_knows_nothing_and_needs_nothing() {
     let mut claim = claim(&cluster);
     for (name, call) in WAY {
         for _ in 0..2 {
-            repeat(call, name, &mut claim, &Caller::new(&plugin));
+            repeat(call, name, &mut claim, &plugin.caller());
             assert!(plugin.attached().len() <= 1, "{name}");
             plugin.kill();
             plugin.start();
         }
     }
-    end(&cluster, &plugin, &Caller::new(&plugin));
+    end(&cluster, &plugin, &plugin.caller());
 }
 
 /// The process is killed while it works on each call, at instants that move on with each round.
@@ -124,7 +124,7 @@ fn a_call_that_a_kill_interrupts_is_made_again() {
         let mut claim = claim(&cluster);
         claim.create.name = format!("pvc-{round}");
         for (name, call) in WAY {
-            let caller = Caller::new(&plugin);
+            let caller = plugin.caller();
             let mut interrupted = claim.clone();
             let calling = std::thread::spawn(move || {
                 let done = call(&mut interrupted, &caller);
@@ -138,10 +138,10 @@ fn a_call_that_a_kill_interrupts_is_made_again() {
                 claim = answered;
             }
             plugin.start();
-            repeat(call, name, &mut claim, &Caller::new(&plugin));
+            repeat(call, name, &mut claim, &plugin.caller());
             assert!(plugin.attached().len() <= 1, "{name}");
         }
-        end(&cluster, &plugin, &Caller::new(&plugin));
+        end(&cluster, &plugin, &plugin.caller());
     }
 }
 
@@ -150,7 +150,7 @@ fn a_call_that_a_kill_interrupts_is_made_again() {
 fn a_storage_node_that_is_killed_between_calls_is_waited_for() {
     let mut cluster = Cluster::of(1);
     let plugin = cluster.plugin(HOST);
-    let caller = Caller::new(&plugin);
+    let caller = plugin.caller();
     let mut claim = claim(&cluster);
     for (name, call) in WAY {
         repeat(call, name, &mut claim, &caller);

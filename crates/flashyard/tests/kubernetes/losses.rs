@@ -6,8 +6,8 @@ use std::path::Path;
 
 use csi::proto::volume_capability::access_mode::Mode;
 use csi::proto::*;
+use csi_calls::{Claim, capability, map};
 
-use crate::calls::{Caller, Claim, capability, map};
 use crate::cluster::Cluster;
 use crate::support::name;
 
@@ -37,7 +37,7 @@ fn spoil(drive: &Path, wanted: &[u8]) -> usize {
 fn lost_blocks_are_in_the_health_of_their_volume() {
     let mut cluster = Cluster::of(1);
     let plugin = cluster.plugin("host");
-    let caller = Caller::new(&plugin);
+    let caller = plugin.caller();
     let node = &cluster.nodes[0];
     let drives = ["m0", "m1"].map(|drive| node.path().join(format!("{drive}.img")));
     for (drive, path) in ["m0", "m1"].iter().zip(&drives) {

@@ -5,7 +5,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod backup;
-mod calls;
 mod cluster;
 #[cfg(feature = "long")]
 mod control_plane;

@@ -3,14 +3,14 @@
 
 use access::Secret;
 use csi::proto::volume_capability::access_mode::Mode;
-use csi::proto::volume_content_source::{SnapshotSource, Type, VolumeSource};
+use csi::proto::volume_content_source::{Type, VolumeSource};
 use csi::proto::*;
+use csi_calls::{Claim, capability, map, nqn};
 use initiator::{ConnectOptions, Controller, Credentials};
 use reactor::{Reactor, ReactorConfig};
 use tonic::Code;
 
-use crate::calls::{Caller, Claim, capability, map};
-use crate::cluster::{Cluster, nqn, write_file};
+use crate::cluster::{Cluster, write_file};
 use crate::support::{name, tool, wait_until};
 
 fn from_volume(claim: &Claim) -> Option<VolumeContentSource> {
@@ -21,21 +21,13 @@ fn from_volume(claim: &Claim) -> Option<VolumeContentSource> {
     })
 }
 
-fn from_snapshot(snapshot: &Snapshot) -> Option<VolumeContentSource> {
-    Some(VolumeContentSource {
-        r#type: Some(Type::Snapshot(SnapshotSource {
-            snapshot_id: snapshot.snapshot_id.clone(),
-        })),
-    })
-}
-
 /// One host has a volume at a time; unpublishing is what lets the next one have it, and from then
 /// on the first one's writes do not arrive.
 #[test]
 fn one_host_has_a_volume_and_unpublishing_is_the_fence() {
     let cluster = Cluster::of(1);
     let (first, second) = (cluster.plugin("first"), cluster.plugin("second"));
-    let (at_first, at_second) = (Caller::new(&first), Caller::new(&second));
+    let (at_first, at_second) = (first.caller(), second.caller());
     let single = capability(Mode::SingleNodeWriter, None);
     let mut claim = Claim::new("pvc-fence", 16, single, cluster.directory.path());
     claim.bring(&at_first, "first").unwrap();
@@ -87,7 +79,7 @@ fn one_host_has_a_volume_and_unpublishing_is_the_fence() {
 fn volumes_that_share_a_subsystem_are_published_one_by_one() {
     let cluster = Cluster::of(1);
     let plugin = cluster.plugin("first");
-    let caller = Caller::new(&plugin);
+    let caller = plugin.caller();
     let single = capability(Mode::SingleNodeWriter, None);
     let claim = |called: &str| {
         let single = single.clone();
@@ -142,7 +134,7 @@ fn volumes_that_share_a_subsystem_are_published_one_by_one() {
 fn several_hosts_have_raw_blocks_and_no_file_system() {
     let cluster = Cluster::of(1);
     let plugin = cluster.plugin("first");
-    let caller = Caller::new(&plugin);
+    let caller = plugin.caller();
     let shared = capability(Mode::MultiNodeMultiWriter, None);
     let mut claim = Claim::new("pvc-shared", 16, shared, cluster.directory.path());
     claim.created(&caller).unwrap();
@@ -169,7 +161,7 @@ fn several_hosts_have_raw_blocks_and_no_file_system() {
 fn clones_hold_what_was_written_and_grow() {
     let cluster = Cluster::of(1);
     let plugin = cluster.plugin("host");
-    let caller = Caller::new(&plugin);
+    let caller = plugin.caller();
     // ext4 grows online only where the test has CAP_SYS_RESOURCE.
     for (kind, restored_mib) in [("xfs", 400), ("ext4", 320)] {
         let use_of = capability(Mode::SingleNodeWriter, Some(kind));
@@ -183,7 +175,7 @@ fn clones_hold_what_was_written_and_grow() {
 
         let restored = format!("restored-{kind}");
         let mut restored = Claim::new(&restored, restored_mib, use_of.clone(), directory);
-        restored.create.volume_content_source = from_snapshot(&snapshot);
+        restored.restore_from(&snapshot);
         restored.bring(&caller, "host").unwrap();
         let mut clone = Claim::new(&format!("clone-{kind}"), 320, use_of, directory);
         clone.create.volume_content_source = from_volume(&origin);
@@ -196,14 +188,7 @@ fn clones_hold_what_was_written_and_grow() {
             );
             assert_eq!(claim.target.join("after").exists(), has, "{kind}");
         }
-        let total = |claim: &Claim| {
-            let stats = caller.node_get_volume_stats(NodeGetVolumeStatsRequest {
-                volume_id: claim.id(),
-                volume_path: claim.target.to_str().unwrap().to_owned(),
-                staging_target_path: String::new(),
-            });
-            stats.unwrap().usage[0].total
-        };
+        let total = |claim: &Claim| claim.file_system_bytes(&caller).unwrap();
         let before = total(&origin);
         if kind == "xfs" {
             assert!(total(&restored) > before);
@@ -232,7 +217,7 @@ fn clones_hold_what_was_written_and_grow() {
 fn several_nodes_are_one_driver() {
     let cluster = Cluster::of(2);
     let plugin = cluster.plugin("host");
-    let caller = Caller::new(&plugin);
+    let caller = plugin.caller();
     let directory = cluster.directory.path();
     let mut claims = Vec::new();
     for index in 0..2 {
@@ -283,7 +268,7 @@ fn several_nodes_are_one_driver() {
 fn a_group_is_one_instant() {
     let cluster = Cluster::of(1);
     let plugin = cluster.plugin("host");
-    let caller = Caller::new(&plugin);
+    let caller = plugin.caller();
     let single = || capability(Mode::SingleNodeWriter, None);
     let mut claims = ["a", "b"].map(|of| Claim::new(of, 16, single(), cluster.directory.path()));
     for claim in &mut claims {
@@ -353,7 +338,7 @@ fn a_group_is_one_instant() {
 fn mistakes_are_named() {
     let cluster = Cluster::of(1);
     let plugin = cluster.plugin("host");
-    let caller = Caller::new(&plugin);
+    let caller = plugin.caller();
     let single = capability(Mode::SingleNodeWriter, None);
     let claim = Claim::new("pvc", 16, single, cluster.directory.path());
     for (key, value, code) in [
@@ -398,7 +383,7 @@ fn mistakes_are_named() {
 fn what_a_volume_carries_is_not_made_anew() {
     let cluster = Cluster::of(1);
     let plugin = cluster.plugin("host");
-    let caller = Caller::new(&plugin);
+    let caller = plugin.caller();
     let directory = cluster.directory.path();
     let raw = capability(Mode::SingleNodeWriter, None);
     let mut claim = Claim::new("pvc", 64, raw, directory);
@@ -421,7 +406,7 @@ fn what_a_volume_carries_is_not_made_anew() {
 fn a_lost_node_shows_in_the_health_of_its_volumes() {
     let mut cluster = Cluster::of(1);
     let plugin = cluster.plugin("host");
-    let caller = Caller::new(&plugin);
+    let caller = plugin.caller();
     let raw = capability(Mode::SingleNodeWriter, None);
     let mut claim = Claim::new("pvc", 16, raw, cluster.directory.path());
     claim.bring(&caller, "host").unwrap();
@@ -463,7 +448,7 @@ fn a_degraded_pool_shows_in_the_health_of_its_volumes() {
     let create = ["pool", "create", "mirror", "--level", "raid1"];
     node.answer(&[&create[..], &["--drives", "m0,m1"]].concat());
     let plugin = cluster.plugin("host");
-    let caller = Caller::new(&plugin);
+    let caller = plugin.caller();
     let raw = capability(Mode::SingleNodeWriter, None);
     let mut claim = Claim::new("pvc", 16, raw, cluster.directory.path());
     claim.create.parameters = map(&[("pool", "mirror")]);

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use csi::proto::volume_capability::access_mode::Mode;
 use csi::proto::{GetMetadataDeltaRequest, Volume};
+use csi_calls::{Caller, Claim, capability, nqn};
 use serde_json::{Value, json};
 
-use crate::calls::{Caller, Claim, capability};
-use crate::cluster::{Cluster, Plugin, nqn, write_file};
+use crate::cluster::{Cluster, Plugin, write_file};
 use crate::control_plane::ControlPlane;
 use crate::network::Machine;
 use crate::support::{tool, wait_until};
@@ -125,7 +125,7 @@ impl Site {
             ..Volume::default()
         };
         mounted.published = words(&attachment["status"]["attachmentMetadata"]);
-        let caller = Caller::new(&self.plugin);
+        let caller = self.plugin.caller();
         mounted.stage(&caller).unwrap();
         mounted.node_publish(&caller, false).unwrap();
         mounted
@@ -133,7 +133,7 @@ impl Site {
 
     /// Unmounts a volume, as a kubelet does when a pod goes.
     fn unmount(&self, claim: &Claim) {
-        let caller = Caller::new(&self.plugin);
+        let caller = self.plugin.caller();
         claim.node_unpublish(&caller).unwrap();
         claim.unstage(&caller).unwrap();
     }
@@ -233,7 +233,7 @@ fn objects_of_kubernetes_become_volumes_attachments_and_snapshots() {
     let volume = volume["metadata"]["name"].as_str().unwrap();
     let has_grown = |found: &Value| found["spec"]["capacity"]["storage"] == "512Mi";
     site.plane.wait(&["pv", volume], has_grown);
-    data.node_expand(&Caller::new(&site.plugin), 512).unwrap();
+    data.node_expand(&site.plugin.caller(), 512).unwrap();
     assert!(size_of(&data.target) >= small + (150 << 20));
     assert!(data.target.join("second").exists());
 
@@ -321,7 +321,7 @@ fn backups_get_changed_blocks_from_the_sidecar() {
             site.snapshot(name)
         });
 
-        let caller = Caller::new(&site.plugin);
+        let caller = site.plugin.caller();
         let told = caller.get_metadata_delta(GetMetadataDeltaRequest {
             base_snapshot_id: handles[0].clone(),
             target_snapshot_id: handles[1].clone(),

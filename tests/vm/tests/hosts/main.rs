@@ -5,6 +5,7 @@ mod arrays;
 mod attaching;
 mod authentication;
 mod changes;
+mod claims;
 mod data;
 mod file_systems;
 mod namespaces;
@@ -71,6 +72,7 @@ fn image(suite: Suite, program: &Path, directory: &Path) -> &'static Image {
     let programs = [
         program,
         Path::new(env!("CARGO_BIN_EXE_atomic-write")),
+        Path::new(env!("CARGO_BIN_EXE_forward")),
         Path::new(env!("CARGO_BIN_EXE_rdma-host")),
     ];
     let build = || Image::build(suite, &programs, directory);
@@ -153,6 +155,12 @@ fn linux_6_12_os_brick() {
         os_brick::devices,
         os_brick::scenario,
     );
+}
+
+/// One kernel is enough for what the CSI driver does.
+#[test]
+fn linux_6_12_claims() {
+    run_with(Suite::Trixie, "claims", claims::devices, claims::scenario);
 }
 
 /// Minutes for each playbook: Python runs on emulated processors.

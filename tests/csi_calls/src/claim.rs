@@ -1,117 +1,26 @@
-//! Calls of an orchestrator.
+//! A volume on its way to a workload and back.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use csi::proto::controller_client::ControllerClient;
-use csi::proto::group_controller_client::GroupControllerClient;
-use csi::proto::node_client::NodeClient;
-use csi::proto::snapshot_metadata_client::SnapshotMetadataClient;
 use csi::proto::volume_capability::access_mode::Mode;
 use csi::proto::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
+use csi::proto::volume_content_source::{SnapshotSource, Type};
 use csi::proto::*;
-use tokio::runtime::Runtime;
-use tonic::transport::{Channel, Endpoint};
-use tonic::{Response, Status};
 
-use crate::cluster::{Plugin, nqn};
+use crate::{Answer, Caller};
 
-/// Speaks to a process of the driver.
-pub struct Caller {
-    runtime: Runtime,
-    channel: Channel,
-}
-
-/// What a call gives.
-pub type Answer<T> = Result<T, Status>;
-
-macro_rules! calls {
-    ($client:ident: $($call:ident: $request:ident -> $response:ident,)+) => {
-        $(pub fn $call(&self, request: $request) -> Answer<$response> {
-            let mut client = $client::new(self.channel.clone());
-            let answer = self.runtime.block_on(client.$call(request));
-            answer.map(Response::into_inner)
-        })+
-    };
-}
-
-macro_rules! streams {
-    ($client:ident: $($call:ident: $request:ident -> $response:ident,)+) => {
-        $(pub fn $call(&self, request: $request) -> Answer<Vec<$response>> {
-            let mut client = $client::new(self.channel.clone());
-            self.runtime.block_on(async {
-                let mut messages = client.$call(request).await?.into_inner();
-                let mut all = Vec::new();
-                while let Some(message) = messages.message().await? {
-                    all.push(message);
-                }
-                Ok(all)
-            })
-        })+
-    };
-}
-
-impl Caller {
-    pub fn new(plugin: &Plugin) -> Caller {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        let endpoint = Endpoint::from_shared(plugin.endpoint()).unwrap();
-        let channel = {
-            let _entered = runtime.enter();
-            endpoint.connect_lazy()
-        };
-        Caller { runtime, channel }
-    }
-
-    calls! { ControllerClient:
-        create_volume: CreateVolumeRequest -> CreateVolumeResponse,
-        delete_volume: DeleteVolumeRequest -> DeleteVolumeResponse,
-        controller_publish_volume: ControllerPublishVolumeRequest
-            -> ControllerPublishVolumeResponse,
-        controller_unpublish_volume: ControllerUnpublishVolumeRequest
-            -> ControllerUnpublishVolumeResponse,
-        controller_expand_volume: ControllerExpandVolumeRequest
-            -> ControllerExpandVolumeResponse,
-        controller_modify_volume: ControllerModifyVolumeRequest
-            -> ControllerModifyVolumeResponse,
-        controller_get_volume_health: ControllerGetVolumeHealthRequest
-            -> ControllerGetVolumeHealthResponse,
-        list_volumes: ListVolumesRequest -> ListVolumesResponse,
-        list_snapshots: ListSnapshotsRequest -> ListSnapshotsResponse,
-        create_snapshot: CreateSnapshotRequest -> CreateSnapshotResponse,
-        delete_snapshot: DeleteSnapshotRequest -> DeleteSnapshotResponse,
-    }
-    calls! { GroupControllerClient:
-        create_volume_group_snapshot: CreateVolumeGroupSnapshotRequest
-            -> CreateVolumeGroupSnapshotResponse,
-        get_volume_group_snapshot: GetVolumeGroupSnapshotRequest
-            -> GetVolumeGroupSnapshotResponse,
-        delete_volume_group_snapshot: DeleteVolumeGroupSnapshotRequest
-            -> DeleteVolumeGroupSnapshotResponse,
-    }
-    streams! { SnapshotMetadataClient:
-        get_metadata_allocated: GetMetadataAllocatedRequest -> GetMetadataAllocatedResponse,
-        get_metadata_delta: GetMetadataDeltaRequest -> GetMetadataDeltaResponse,
-    }
-    calls! { NodeClient:
-        node_stage_volume: NodeStageVolumeRequest -> NodeStageVolumeResponse,
-        node_unstage_volume: NodeUnstageVolumeRequest -> NodeUnstageVolumeResponse,
-        node_publish_volume: NodePublishVolumeRequest -> NodePublishVolumeResponse,
-        node_unpublish_volume: NodeUnpublishVolumeRequest -> NodeUnpublishVolumeResponse,
-        node_expand_volume: NodeExpandVolumeRequest -> NodeExpandVolumeResponse,
-        node_get_volume_stats: NodeGetVolumeStatsRequest -> NodeGetVolumeStatsResponse,
-        node_get_volume_health: NodeGetVolumeHealthRequest -> NodeGetVolumeHealthResponse,
-        node_get_storage_health: NodeGetStorageHealthRequest -> NodeGetStorageHealthResponse,
-    }
-}
-
+/// Parameters and the like.
 pub fn map(pairs: &[(&str, &str)]) -> HashMap<String, String> {
     let pairs = pairs.iter();
     pairs
         .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
         .collect()
+}
+
+/// The NQN of the host called `host`.
+pub fn nqn(host: &str) -> String {
+    format!("nqn.2026-11.example:{host}")
 }
 
 /// A use of a volume: with a file system of this kind, or as a raw device.
@@ -131,10 +40,15 @@ pub fn capability(mode: Mode, file_system: Option<&str>) -> VolumeCapability {
 /// A volume on its way to a workload.
 #[derive(Clone)]
 pub struct Claim {
+    /// What it is made by.
     pub create: CreateVolumeRequest,
+    /// What the driver made.
     pub volume: Volume,
+    /// What publishing it told its host.
     pub published: HashMap<String, String>,
+    /// Where it is staged on a host.
     pub staging: PathBuf,
+    /// Where a workload finds it.
     pub target: PathBuf,
 }
 
@@ -158,6 +72,7 @@ impl Claim {
         }
     }
 
+    /// The driver's name for it.
     pub fn id(&self) -> String {
         self.volume.volume_id.clone()
     }
@@ -170,12 +85,20 @@ impl Claim {
         path.to_str().unwrap().to_owned()
     }
 
+    /// Makes the volume.
+    ///
+    /// # Errors
+    /// The driver's status.
     pub fn created(&mut self, caller: &Caller) -> Answer<()> {
         let made = caller.create_volume(self.create.clone())?;
         self.volume = made.volume.unwrap();
         Ok(())
     }
 
+    /// Lets the host called `host` have it.
+    ///
+    /// # Errors
+    /// The driver's status.
     pub fn publish_to(&mut self, caller: &Caller, host: &str) -> Answer<()> {
         let published = caller.controller_publish_volume(ControllerPublishVolumeRequest {
             volume_id: self.id(),
@@ -188,6 +111,10 @@ impl Claim {
         Ok(())
     }
 
+    /// Has a host attach it, and mount its file system for all of its workloads.
+    ///
+    /// # Errors
+    /// The driver's status.
     pub fn stage(&self, caller: &Caller) -> Answer<()> {
         let staged = caller.node_stage_volume(NodeStageVolumeRequest {
             volume_id: self.id(),
@@ -200,6 +127,10 @@ impl Claim {
         staged.map(drop)
     }
 
+    /// Has a workload find it.
+    ///
+    /// # Errors
+    /// The driver's status.
     pub fn node_publish(&self, caller: &Caller, readonly: bool) -> Answer<()> {
         let published = caller.node_publish_volume(NodePublishVolumeRequest {
             volume_id: self.id(),
@@ -213,6 +144,10 @@ impl Claim {
         published.map(drop)
     }
 
+    /// Has the volume be of so many MiB.
+    ///
+    /// # Errors
+    /// The driver's status.
     pub fn expand(&self, caller: &Caller, mib: i64) -> Answer<()> {
         let range = Some(CapacityRange {
             required_bytes: mib << 20,
@@ -227,6 +162,10 @@ impl Claim {
         grown.map(drop)
     }
 
+    /// Has a workload see that it is of so many MiB.
+    ///
+    /// # Errors
+    /// The driver's status.
     pub fn node_expand(&self, caller: &Caller, mib: i64) -> Answer<()> {
         let grown = caller.node_expand_volume(NodeExpandVolumeRequest {
             volume_id: self.id(),
@@ -240,6 +179,32 @@ impl Claim {
         grown.map(drop)
     }
 
+    /// Has it hold what a snapshot does, once it is made.
+    pub fn restore_from(&mut self, snapshot: &Snapshot) {
+        self.create.volume_content_source = Some(VolumeContentSource {
+            r#type: Some(Type::Snapshot(SnapshotSource {
+                snapshot_id: snapshot.snapshot_id.clone(),
+            })),
+        });
+    }
+
+    /// The size of the file system that a workload sees, in bytes.
+    ///
+    /// # Errors
+    /// The driver's status.
+    pub fn file_system_bytes(&self, caller: &Caller) -> Answer<i64> {
+        let stats = caller.node_get_volume_stats(NodeGetVolumeStatsRequest {
+            volume_id: self.id(),
+            volume_path: Claim::path(&self.target),
+            staging_target_path: String::new(),
+        })?;
+        Ok(stats.usage[0].total)
+    }
+
+    /// Takes a snapshot called `name`.
+    ///
+    /// # Errors
+    /// The driver's status.
     pub fn snapshot(&self, caller: &Caller, name: &str) -> Answer<Snapshot> {
         let taken = caller.create_snapshot(CreateSnapshotRequest {
             source_volume_id: self.id(),
@@ -249,6 +214,10 @@ impl Claim {
         Ok(taken.snapshot.unwrap())
     }
 
+    /// Takes it from a workload.
+    ///
+    /// # Errors
+    /// The driver's status.
     pub fn node_unpublish(&self, caller: &Caller) -> Answer<()> {
         let gone = caller.node_unpublish_volume(NodeUnpublishVolumeRequest {
             volume_id: self.id(),
@@ -257,6 +226,10 @@ impl Claim {
         gone.map(drop)
     }
 
+    /// Has a host detach it.
+    ///
+    /// # Errors
+    /// The driver's status.
     pub fn unstage(&self, caller: &Caller) -> Answer<()> {
         let gone = caller.node_unstage_volume(NodeUnstageVolumeRequest {
             volume_id: self.id(),
@@ -265,6 +238,10 @@ impl Claim {
         gone.map(drop)
     }
 
+    /// Takes it from the host called `host`.
+    ///
+    /// # Errors
+    /// The driver's status.
     pub fn unpublish_from(&self, caller: &Caller, host: &str) -> Answer<()> {
         let gone = caller.controller_unpublish_volume(ControllerUnpublishVolumeRequest {
             volume_id: self.id(),
@@ -274,6 +251,10 @@ impl Claim {
         gone.map(drop)
     }
 
+    /// Deletes the volume.
+    ///
+    /// # Errors
+    /// The driver's status.
     pub fn delete(&self, caller: &Caller) -> Answer<()> {
         let gone = caller.delete_volume(DeleteVolumeRequest {
             volume_id: self.id(),
@@ -283,6 +264,9 @@ impl Claim {
     }
 
     /// From its creation to a workload on the host called `host`.
+    ///
+    /// # Errors
+    /// The driver's status.
     pub fn bring(&mut self, caller: &Caller, host: &str) -> Answer<()> {
         self.created(caller)?;
         self.publish_to(caller, host)?;
@@ -291,6 +275,9 @@ impl Claim {
     }
 
     /// And back again.
+    ///
+    /// # Errors
+    /// The driver's status.
     pub fn take(&self, caller: &Caller, host: &str) -> Answer<()> {
         self.node_unpublish(caller)?;
         self.unstage(caller)?;
