@@ -33,7 +33,7 @@ DEBUG_FLASHYARD := cargo test --workspace --quiet --no-run --test help
 CHECK_RELEASE := cargo check --package flashyard --quiet --config .ci/as-released.toml
 
 # What the virtual machine needs beside the kernels, which the tests fetch by themselves.
-VM_PACKAGES := qemu-system-x86 fio nvme-cli busybox-static e2fsprogs xfsprogs util-linux kmod \
+VM_PACKAGES := qemu-system-x86 fio nvme-cli busybox-static e2fsprogs xfsprogs util-linux keyutils kmod \
 	xz-utils mdadm
 # What makes drives carry something, for tests of how that is seen and wiped.
 DRIVE_PACKAGES := util-linux mount e2fsprogs xfsprogs btrfs-progs f2fs-tools squashfs-tools \

@@ -85,7 +85,8 @@ options:
   tls_key_file:
     description:
       - File on this host with the key for TLS.
-      - Such a volume is attached by FUSE, as keys of the kernel's host are in its keyring.
+      - Such a volume is attached by FUSE where O(method=auto).
+      - The kernel's host needs the packages keyutils and ktls-utils for TLS.
     type: path
 seealso:
   - module: flashyard.storage.attach_info
@@ -175,12 +176,19 @@ def kernel_can(module):
     return bool(modprobe) and module.run_command(dry_run)[0] == 0
 
 
+def asked_method(params):
+    """The method to ask for: whether the kernel's host can do TLS is known once it has tried."""
+    if params["method"] == "auto" and params["tls_key_file"]:
+        return "fuse"
+    return params["method"]
+
+
 def method_of(module):
     """The method by which the program attaches."""
-    wanted = module.params["method"]
+    wanted = asked_method(module.params)
     if wanted != "auto":
         return wanted
-    return "kernel" if not module.params["tls_key_file"] and kernel_can(module) else "fuse"
+    return "kernel" if kernel_can(module) else "fuse"
 
 
 def same(params, found):
@@ -197,7 +205,7 @@ def command(params):
     for address in params["addresses"]:
         place = (params["transport"], address, params["nqn"], params["nsid"])
         arguments.append("%s://%s/%s?nsid=%d" % place)
-    arguments += ["--name", params["name"], "--method", params["method"]]
+    arguments += ["--name", params["name"], "--method", asked_method(params)]
     if params["queues"] is not None:
         arguments += ["--queues", str(params["queues"])]
     if params["host_nqn"] is not None:

@@ -17,6 +17,9 @@ const BINDING: &[u8] = b"NVMe-over-Fabrics";
 const RETAINED_LABEL: &str = "tls13 HostNQN";
 const TLS_LABEL: &str = "tls13 nvme-tls-psk";
 
+/// What a name is preceded by where a key is derived for it.
+const DERIVED: &[u8] = b"flashyard TLS key\0";
+
 /// A hash, and with it one of the two cipher suites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PskHash {
@@ -121,6 +124,19 @@ impl TlsKey {
     pub fn generate(hash: PskHash) -> TlsKey {
         TlsKey {
             key: random(hash.bytes()),
+            hash,
+            transformed: true,
+        }
+    }
+
+    /// The key of the host called `nqn` that follows from what its keeper knows: always the same,
+    /// and nothing of what it follows from. With SHA-256, by which every host's TLS can prove it.
+    pub fn derived(from: &[u8], nqn: &Nqn) -> TlsKey {
+        let hash = PskHash::Sha256;
+        TlsKey {
+            key: hash
+                .function()
+                .hmac(from, &[DERIVED, nqn.as_str().as_bytes()]),
             hash,
             transformed: true,
         }

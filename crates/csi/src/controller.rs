@@ -6,14 +6,15 @@ mod create;
 mod health;
 mod list;
 mod metadata;
+mod proof;
 mod publish;
 mod snapshots;
 mod source;
 
 pub(crate) use self::health::wrong;
+pub(crate) use self::proof::Demands;
 pub(crate) use self::snapshots::{delete, no_parameters, now, shown};
 
-use access::{Nqn, Secret};
 use api::SecretText;
 use client::Client;
 
@@ -46,12 +47,6 @@ impl Work {
             turns: Turns::default(),
             host_secret: settings.host_secret,
         }
-    }
-
-    /// What the host called `nqn` has to prove.
-    fn secret_of(&self, nqn: &Nqn) -> Option<Secret> {
-        let from = self.host_secret.as_ref()?;
-        Some(Secret::derived(from.reveal().as_bytes(), nqn))
     }
 }
 

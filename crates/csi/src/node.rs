@@ -6,6 +6,7 @@ mod capabilities;
 pub mod connection;
 mod file_system;
 mod grow;
+mod handed;
 mod health;
 mod mounts;
 mod program;

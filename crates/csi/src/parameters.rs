@@ -9,6 +9,8 @@ use api::{
 };
 use tonic::Status;
 
+use crate::controller::Demands;
+
 /// What sidecars add for logs; nothing here depends on it.
 const OF_SIDECARS: &str = "csi.storage.k8s.io/";
 
@@ -101,8 +103,8 @@ pub struct Parameters {
     pub block_size: BlockSize,
     /// Volumes of a pool are in one subsystem, to which a host connects once.
     pub shared: bool,
-    /// Hosts have to prove a secret.
-    pub host_auth: bool,
+    /// What hosts have to prove.
+    pub demands: Demands,
     /// How hosts connect.
     pub transport: PortTransport,
     /// I/O queues that a host asks for.
@@ -218,7 +220,12 @@ impl Parameters {
                 read.take(key, value)?;
             }
         }
-        Ok(read)
+        match read.transport {
+            PortTransport::Rdma if read.demands.tls => {
+                Err(wrong("tls", "required", "none, as transport is rdma"))
+            }
+            _ => Ok(read),
+        }
     }
 
     fn take(&mut self, key: &str, value: &str) -> Result<(), Status> {
@@ -243,17 +250,18 @@ impl Parameters {
                 }
             }
             "hostAuth" => {
-                self.host_auth = match value {
+                self.demands.dhchap = match value {
                     "dhchap" => true,
                     "none" => false,
                     _ => return Err(wrong(key, value, "none, dhchap")),
                 }
             }
-            "tls" if value == "none" => {}
             "tls" => {
-                let why = "none: hosts connect in the clear, as keys of the kernel's host are \
-                           in its keyring, where this driver puts none";
-                return Err(wrong(key, value, why));
+                self.demands.tls = match value {
+                    "required" => true,
+                    "none" => false,
+                    _ => return Err(wrong(key, value, "none, required")),
+                }
             }
             TRANSPORT => self.transport = transport(value)?,
             "queues" => self.queues = Some(queues(value)?),
@@ -279,9 +287,7 @@ impl Parameters {
         if self.transport != PortTransport::default() {
             context.insert(TRANSPORT.to_owned(), self.transport.word().to_owned());
         }
-        if self.host_auth {
-            context.insert("hostAuth".to_owned(), "dhchap".to_owned());
-        }
+        self.demands.tell(&mut context);
         context
     }
 }

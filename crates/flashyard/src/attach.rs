@@ -6,10 +6,12 @@
 
 mod bridge;
 mod channel;
+mod error;
 mod file_system;
 mod growth;
 mod identity;
 mod kernel;
+mod keyring;
 mod news;
 mod ring;
 mod standing;
@@ -27,12 +29,11 @@ use std::time::{Duration, Instant};
 
 use api::PortTransport;
 use clap::{Args, ValueEnum};
-use client::ClientError;
 use initiator::{TargetAddress, TargetName, Transport};
 use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 
-use self::bridge::BridgeError;
+pub use self::error::AttachError;
 use self::identity::Identity;
 pub use self::standing::{List, Listed, listed};
 use self::state::{Attached, Place, Requests, Way};
@@ -124,71 +125,6 @@ enum Method {
     Kernel,
     /// FUSE and a loop device
     Fuse,
-}
-
-/// Why a volume is not attached, or not detached.
-#[derive(Debug, thiserror::Error)]
-pub enum AttachError {
-    #[error(transparent)]
-    Client(#[from] ClientError),
-    #[error(transparent)]
-    Bridge(#[from] BridgeError),
-    #[error(transparent)]
-    Address(#[from] initiator::AddressError),
-    #[error("'{0}' is neither a volume's name nor an address")]
-    Name(String),
-    #[error("{0} and {1} are no paths to one volume; allowed: several addresses of one namespace")]
-    Paths(String, String),
-    #[error("the node serves no address that this host could use{0}")]
-    NoAddress(&'static str),
-    #[error("{host}: {source}")]
-    Resolve { host: String, source: io::Error },
-    #[error("{}: {reason}", path.display())]
-    Identity { path: PathBuf, reason: String },
-    #[error("a secret cannot be used: {0}")]
-    Secret(String),
-    #[error(
-        "--method kernel takes no --tls-key-file: keys of the kernel's host are in its keyring"
-    )]
-    KernelKey,
-    #[error(
-        "--method kernel takes no --dhchap-group-min and no --dhchap-hash-min: the kernel's host \
-         takes what the node demands; allowed: --method fuse"
-    )]
-    KernelMinimum,
-    #[error("the kernel's host refused to connect to {address}: {source}; its log says more")]
-    Kernel { address: String, source: io::Error },
-    #[error("{name} is attached as {}{said}", device.display())]
-    AlreadyAttached {
-        name: String,
-        device: PathBuf,
-        said: String,
-    },
-    #[error("{0} is not attached")]
-    NotAttached(String),
-    #[error("this kernel has no NVMe/TCP host (module nvme-tcp); --method fuse needs none")]
-    NoKernelHost,
-    #[error("this kernel has no NVMe/RDMA host (module nvme-rdma); addresses over TCP need none")]
-    NoRdmaHost,
-    #[error("{0}: only the kernel's host connects over RDMA, without {1}")]
-    RdmaByKernel(String, &'static str),
-    #[error("{program} is not installed; on Debian and Ubuntu: apt-get install {package}")]
-    Missing {
-        program: &'static str,
-        package: &'static str,
-    },
-    #[error("{command}: {said}")]
-    Tool { command: String, said: String },
-    #[error("{}: {source}", path.display())]
-    Path { path: PathBuf, source: io::Error },
-    #[error("{} is mounted on {at}; first: umount {at}", device.display())]
-    Mounted { device: PathBuf, at: String },
-    #[error("{} is in use by another program", .0.display())]
-    Used(PathBuf),
-    #[error("no block device appeared for namespace {1} of {0}")]
-    NoDevice(String, u32),
-    #[error("the serving process ended at its start:\n{0}")]
-    Ended(String),
 }
 
 /// What this host is called, or `given`; made where nothing says it.
@@ -293,22 +229,39 @@ impl Attach {
             identity: Identity::of(self.host_nqn.as_deref(), Path::new(identity::DIRECTORY))?,
             secrets: self.secrets.clone(),
         };
-        let attached = if self.is_by_kernel(&addresses)? {
-            if self.secrets.dhchap().0.is_some() {
-                output::tell(&UNBOUNDED);
-            }
-            let paths = those_that_answer(addresses);
-            attach_by_kernel(&paths, &connecting, &place, self.queues)?
-        } else {
-            let address = first_that_answers(addresses).ok_or(AttachError::NoAddress(""))?;
-            let attached = serve_apart(&address, &connecting, &place)?;
-            place.save(&attached)?;
-            attached
+        let attached = match self.is_by_kernel(&addresses)? {
+            true => self.by_kernel(addresses, &connecting, &place)?,
+            false => by_fuse(addresses, &connecting, &place)?,
         };
         if let Way::Fuse { requests, .. } = attached.way {
             output::tell(&format_args!("flashyard: {}", said_of(requests, &place)));
         }
         Ok(attached.device)
+    }
+
+    /// By the kernel's host; by FUSE where nobody chose that, and this machine lacks what the
+    /// kernel needs for TLS.
+    fn by_kernel(
+        &self,
+        addresses: Vec<TargetAddress>,
+        connecting: &Connecting,
+        place: &Place,
+    ) -> Result<Attached, AttachError> {
+        if self.secrets.dhchap().0.is_some() {
+            output::tell(&UNBOUNDED);
+        }
+        let paths = those_that_answer(addresses.clone());
+        let made = attach_by_kernel(&paths, connecting, place, self.queues);
+        match made {
+            Err(error) if self.secrets.has_tls_key() && self.method == Method::Auto => {
+                output::tell(&format_args!(
+                    "flashyard: by FUSE, as {error}; TLS of the kernel's host needs the programs \
+                     keyctl (keyutils) and tlshd (ktls-utils)"
+                ));
+                by_fuse(addresses, connecting, place)
+            }
+            made => made,
+        }
     }
 
     /// Whether the kernel's host is to connect.
@@ -330,14 +283,29 @@ impl Attach {
             };
         }
         match self.method {
-            Method::Auto => Ok(!tls && !minimum && kernel::is_there(Transport::Tcp)),
-            Method::Kernel if tls => Err(AttachError::KernelKey),
+            Method::Auto => {
+                let can = !minimum && kernel::is_there(Transport::Tcp);
+                Ok(can && (!tls || keyring::is_there()))
+            }
             Method::Kernel if minimum => Err(AttachError::KernelMinimum),
             Method::Kernel if !kernel::is_there(Transport::Tcp) => Err(AttachError::NoKernelHost),
+            Method::Kernel if tls && !keyring::is_there() => Err(AttachError::KernelTls),
             Method::Kernel => Ok(true),
             Method::Fuse => Ok(false),
         }
     }
+}
+
+/// By a process that serves the volume as a file.
+fn by_fuse(
+    addresses: Vec<TargetAddress>,
+    connecting: &Connecting,
+    place: &Place,
+) -> Result<Attached, AttachError> {
+    let address = first_that_answers(addresses).ok_or(AttachError::NoAddress(""))?;
+    let attached = serve_apart(&address, connecting, place)?;
+    place.save(&attached)?;
+    Ok(attached)
 }
 
 /// Has the kernel connect by every path, unless it is connected: a subsystem's volumes share one

@@ -230,7 +230,7 @@ fn is_writing(to: &Node) -> bool {
     to.client().volume(&name("data.receiving")).is_ok()
 }
 
-/// A change of a replication begins a copy, also where the one that is being made is by the old one.
+/// A change of a replication begins a copy, also where one is being made as it was before.
 #[test]
 fn a_change_during_a_copy_is_copied_for_once_that_has_ended() {
     let [one, two] = [with_data(8), pair()];

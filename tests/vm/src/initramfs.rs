@@ -26,7 +26,7 @@ pub struct Image {
 }
 
 /// The programs a host is tested with. Everything else is busybox.
-const PROGRAMS: [&str; 11] = [
+const PROGRAMS: [&str; 12] = [
     "/usr/sbin/nvme",
     "/usr/bin/fio",
     "/usr/sbin/mke2fs",
@@ -37,6 +37,7 @@ const PROGRAMS: [&str; 11] = [
     "/usr/sbin/xfs_repair",
     "/usr/sbin/blkdiscard",
     "/usr/sbin/blkid",
+    "/usr/bin/keyctl",
     "/usr/sbin/mdadm",
 ];
 

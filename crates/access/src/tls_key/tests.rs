@@ -35,6 +35,20 @@ fn keys_of_nvme_cli_read_back_and_are_never_shown() {
 }
 
 #[test]
+fn a_derived_key_is_that_of_one_host_and_one_keeper() {
+    let nqn = |name: &str| {
+        format!("nqn.2026-11.example:{name}")
+            .parse::<Nqn>()
+            .unwrap()
+    };
+    let derived = TlsKey::derived(b"keeper", &nqn("host"));
+    assert_eq!(derived, TlsKey::derived(b"keeper", &nqn("host")));
+    assert_ne!(derived, TlsKey::derived(b"keeper", &nqn("other")));
+    assert_ne!(derived, TlsKey::derived(b"another", &nqn("host")));
+    assert_eq!(derived.reveal().parse(), Ok(derived.clone()));
+}
+
+#[test]
 fn what_is_no_key_is_refused_with_the_reason() {
     let good = KEYS[1];
     for (text, reason) in [

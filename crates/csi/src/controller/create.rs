@@ -33,7 +33,7 @@ impl Work {
         let called = given("name", &request.name)?;
         Use::all(&request.volume_capabilities)?;
         let parameters = Parameters::read(&request.parameters)?;
-        self.can_authenticate(&parameters)?;
+        self.can_prove(parameters.demands)?;
         let later = Changes::read(&request.mutable_parameters)?;
         let name = volume_name(called)?;
         let _turn = self.turns.take(called)?;
@@ -66,15 +66,6 @@ impl Work {
                 accessible_topology: Vec::new(),
             }),
         })
-    }
-
-    fn can_authenticate(&self, parameters: &Parameters) -> Result<(), Status> {
-        match parameters.host_auth && self.host_secret.is_none() {
-            false => Ok(()),
-            true => Err(Status::failed_precondition(
-                "parameter hostAuth is dhchap, and the controller has no --host-secret-file",
-            )),
-        }
     }
 
     fn make(&self, asked: &Asked) -> Result<At<Volume>, Status> {

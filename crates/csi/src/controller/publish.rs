@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 
 use access::Nqn;
-use api::{ANY_HOST, Host, HostKeySpec, HostSpec, Name, ObjectState, PortTransport, Volume};
+use api::{ANY_HOST, Host, HostSpec, Name, ObjectState, PortTransport, Volume};
 use client::Client;
 use tonic::Status;
 
 use super::Work;
+use super::proof::Demands;
 use crate::access_mode::Use;
 use crate::lookup::At;
 use crate::names::host_name;
@@ -41,31 +42,22 @@ impl Work {
             let why = at.found.reason.as_deref().unwrap_or("its pool is offline");
             return Err(Status::unavailable(format!("the volume is offline: {why}")));
         }
-        let secret = self.secret_of(&nqn);
-        let requires = request.volume_context.get("hostAuth").map(String::as_str);
-        if requires == Some("dhchap") && secret.is_none() {
-            return Err(Status::failed_precondition(
-                "the volume's class has hostAuth dhchap, and the controller has no \
-                 --host-secret-file",
-            ));
-        }
         let hosts = at.client.hosts().map_err(|error| status(&error))?.items;
         let own = hosts.iter().find(|host| host.nqn == nqn.as_str());
+        let demands = Demands::of(&request.volume_context);
+        let proof = self.proof((&nqn, own), demands, &at.found.name)?;
+        let transport = request.volume_context.get(connection::TRANSPORT);
+        let transport = transport
+            .map(|word| parameters::transport(word))
+            .transpose()?;
+        let way = (transport.unwrap_or_default(), proof.is_under_tls());
+        let mut publish_context = context(&at, way)?;
         alone(&at.found, &hosts, own.map(|host| &host.name), &asked)?;
         let host = match own {
             Some(host) => host.name.clone(),
             None => introduced(&at.client, &nqn)?,
         };
-        if let Some(secret) = &secret {
-            let spec = HostKeySpec {
-                secret: secret.reveal().as_str().into(),
-                controller_secret: None,
-                hash: Default::default(),
-                group: Default::default(),
-            };
-            let set = at.client.set_host_key(&host, &spec);
-            set.map_err(|error| status(&error))?;
-        }
+        proof.demand(&at.client, &host)?;
         let allowed = at.client.allow_host(&at.found.name, &host);
         let allowed = allowed.map_err(|error| status(&error))?;
         if let Err(other) = alone(&allowed, &hosts, Some(&host), &asked)
@@ -77,15 +69,7 @@ impl Work {
             denied.map_err(|error| status(&error))?;
             return Err(other);
         }
-        let transport = request.volume_context.get(connection::TRANSPORT);
-        let transport = transport
-            .map(|word| parameters::transport(word))
-            .transpose()?;
-        let mut publish_context = context(&at, transport.unwrap_or_default())?;
-        if let Some(secret) = secret {
-            let secret = secret.reveal().as_str().to_owned();
-            publish_context.insert(connection::SECRET.to_owned(), secret);
-        }
+        proof.tell(&mut publish_context);
         Ok(ControllerPublishVolumeResponse { publish_context })
     }
 
@@ -154,8 +138,11 @@ fn introduced(client: &Client, nqn: &Nqn) -> Result<Name, Status> {
     Ok(added.map_err(|error| status(&error))?.name)
 }
 
-/// What a host needs to know to connect by a transport.
-fn context(at: &At<Volume>, transport: PortTransport) -> Result<HashMap<String, String>, Status> {
+/// What a host needs to know to connect by a transport, under TLS or in the clear.
+fn context(
+    at: &At<Volume>,
+    (transport, tls): (PortTransport, bool),
+) -> Result<HashMap<String, String>, Status> {
     let told = at.client.status().map_err(|error| status(&error))?;
     let served = match transport {
         PortTransport::Tcp => &told.nvme_addresses,
@@ -163,13 +150,14 @@ fn context(at: &At<Volume>, transport: PortTransport) -> Result<HashMap<String, 
     };
     let under_tls =
         |address| transport == PortTransport::Tcp && told.nvme_tls_addresses.contains(address);
-    let plain = served.iter().filter(|address| !under_tls(address));
-    let addresses: Vec<&str> = plain.map(String::as_str).collect();
+    let usable = served.iter().filter(|address| under_tls(address) == tls);
+    let addresses: Vec<&str> = usable.map(String::as_str).collect();
     if addresses.is_empty() {
         return Err(Status::failed_precondition(format!(
-            "node {} has no port over {} without TLS that hosts could use",
+            "node {} has no port over {} {} TLS that hosts could use",
             told.name,
-            transport.word().to_uppercase()
+            transport.word().to_uppercase(),
+            if tls { "under" } else { "without" }
         )));
     }
     Ok(HashMap::from([

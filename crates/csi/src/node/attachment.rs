@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use api::SecretText;
 use serde::Deserialize;
 use tonic::Status;
 
 use super::Work;
 use super::connection::Connection;
+use super::handed::Handed;
 use super::program::run;
 
 /// A line of `flashyard attached`.
@@ -32,15 +32,15 @@ impl Attachment {
 }
 
 impl Work {
-    fn flashyard(&self, arguments: &[&str], input: Option<&str>) -> Result<String, Status> {
+    fn flashyard(&self, arguments: &[&str]) -> Result<String, Status> {
         let directory = self.settings.attached.display().to_string();
         let all = [arguments, &["--directory", &directory]].concat();
-        run(&self.settings.program, &all, input)?.succeeded()
+        run(&self.settings.program, &all)?.succeeded()
     }
 
     /// Everything that is attached to this host.
     pub(super) fn attachments(&self) -> Result<Vec<Attachment>, Status> {
-        let listed = self.flashyard(&["attached", "--output", "json"], None)?;
+        let listed = self.flashyard(&["attached", "--output", "json"])?;
         serde_json::from_str(&listed)
             .map_err(|error| Status::internal(format!("flashyard attached: {error}")))
     }
@@ -68,17 +68,24 @@ impl Work {
         if let Some(queues) = &queues {
             arguments.extend(["--queues", queues]);
         }
-        if to.secret.is_some() {
-            arguments.extend(["--dhchap-secret-file", "-"]);
+        let secret = to.secret.as_ref().map(Handed::new).transpose()?;
+        let tls_key = to.tls_key.as_ref().map(Handed::new).transpose()?;
+        let handed = [
+            ("--dhchap-secret-file", &secret),
+            ("--tls-key-file", &tls_key),
+        ];
+        let handed = handed.map(|(option, handed)| (option, handed.as_ref().map(Handed::path)));
+        for (option, path) in &handed {
+            arguments.extend(path.iter().flat_map(|path| [*option, path]));
         }
-        let device = self.flashyard(&arguments, to.secret.as_ref().map(SecretText::reveal))?;
+        let device = self.flashyard(&arguments)?;
         Ok(PathBuf::from(device))
     }
 
     /// Takes the volume's block device away, if there is one.
     pub(super) fn detach(&self, volume: &str) -> Result<(), Status> {
         match self.attachment(volume)? {
-            Some(_) => self.flashyard(&["detach", volume], None).map(drop),
+            Some(_) => self.flashyard(&["detach", volume]).map(drop),
             None => Ok(()),
         }
     }

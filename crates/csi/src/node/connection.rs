@@ -17,6 +17,8 @@ pub const ADDRESSES: &str = "addresses";
 pub const TRANSPORT: &str = parameters::TRANSPORT;
 /// What the host has to prove.
 pub const SECRET: &str = "hostSecret";
+/// The key by which the host connects under TLS.
+pub const TLS_KEY: &str = "tlsKey";
 
 /// How a volume is reached.
 pub struct Connection {
@@ -24,6 +26,8 @@ pub struct Connection {
     pub targets: Vec<String>,
     /// What the host has to prove.
     pub secret: Option<SecretText>,
+    /// The key of TLS, for a host that connects under it.
+    pub tls_key: Option<SecretText>,
     /// I/O queues to ask for.
     pub queues: Option<u16>,
 }
@@ -48,12 +52,14 @@ impl Connection {
             .get(TRANSPORT)
             .map(|word| parameters::transport(word));
         let scheme = transport.transpose()?.unwrap_or_default().word();
+        let secret = |key: &str| published.get(key).map(|text| text.as_str().into());
         let queues = volume.get("queues").map(|text| queues(text)).transpose()?;
         Ok(Connection {
             targets: paths
                 .map(|path| format!("{scheme}://{path}/{nqn}?nsid={nsid}"))
                 .collect(),
-            secret: published.get(SECRET).map(|text| text.as_str().into()),
+            secret: secret(SECRET),
+            tls_key: secret(TLS_KEY),
             queues,
         })
     }
@@ -76,6 +82,7 @@ mod tests {
             .collect();
         let found = Connection::of(&published, &HashMap::new()).unwrap();
         assert_eq!(found.targets.len(), 2);
+        assert_eq!((found.secret, found.tls_key), (None, None));
         assert_eq!(
             found.targets[1],
             "tcp://[2001:db8::1]:4420/nqn.2026-11.example:v?nsid=1"

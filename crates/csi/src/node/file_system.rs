@@ -83,10 +83,10 @@ impl Kind {
     fn make(self, device: &Path) -> Result<(), Status> {
         let device = device.display().to_string();
         let made = match self.is_xfs() {
-            true => run("mkfs.xfs", &["-q", "-f", "-K", &device], None)?,
+            true => run("mkfs.xfs", &["-q", "-f", "-K", &device])?,
             false => {
                 let words = ["-q", "-F", "-m", "0", "-E", "nodiscard", &device];
-                run("mkfs.ext4", &words, None)?
+                run("mkfs.ext4", &words)?
             }
         };
         made.succeeded().map(drop)
@@ -110,14 +110,14 @@ impl Kind {
         let words = ["-t", self.0, "-o", &options];
         let words = words.map(std::ffi::OsStr::new);
         let words = [&words[..], &[device.as_os_str(), path.as_os_str()]].concat();
-        run("mount", &words, None)?.succeeded().map(drop)
+        run("mount", &words)?.succeeded().map(drop)
     }
 
     /// Makes it as large as its device; one that is as large stays as it is.
     pub fn grow(self, device: &Path, path: &Path) -> Result<(), Status> {
         let grown = match self.is_xfs() {
-            true => run("xfs_growfs", &["-d".as_ref(), path.as_os_str()], None)?,
-            false => run("resize2fs", &[device], None)?,
+            true => run("xfs_growfs", &["-d".as_ref(), path.as_os_str()])?,
+            false => run("resize2fs", &[device])?,
         };
         grown.succeeded().map(drop)
     }
@@ -131,7 +131,7 @@ pub fn content(device: &Path) -> Result<Option<String>, Status> {
     file.read_exact(&mut vec![0; READABLE_BYTES])
         .map_err(unreadable)?;
     let words = ["-p", "-o", "export"].map(std::ffi::OsStr::new);
-    let probed = run("blkid", &[&words[..], &[device.as_os_str()]].concat(), None)?;
+    let probed = run("blkid", &[&words[..], &[device.as_os_str()]].concat())?;
     match probed.code {
         Some(NOTHING) => Ok(None),
         Some(0) => {
@@ -163,7 +163,7 @@ fn is_unfinished(device: &Path) -> Result<bool, Status> {
 /// Replays the journal, and mends what is safe to mend.
 fn mend(device: &Path) -> Result<(), Status> {
     let words = ["-p".as_ref(), device.as_os_str()];
-    let checked = run("e2fsck", &words, None)?;
+    let checked = run("e2fsck", &words)?;
     match checked.code {
         Some(0..=MENDED) => Ok(()),
         Some(code) if code & UNMENDED != 0 => Err(Status::failed_precondition(format!(

@@ -105,13 +105,13 @@ pub fn elsewhere(device: (u32, u32), paths: &[&Path]) -> Result<Option<PathBuf>,
 /// Mounts `from` at `to` as well.
 pub fn bind(from: &Path, to: &Path) -> Result<(), Status> {
     let words = ["--bind".as_ref(), from.as_os_str(), to.as_os_str()];
-    run("mount", &words, None)?.succeeded().map(drop)
+    run("mount", &words)?.succeeded().map(drop)
 }
 
 /// Lets nothing be written through the mount at `path`.
 pub fn protect(path: &Path) -> Result<(), Status> {
     let words = ["-o".as_ref(), "remount,bind,ro".as_ref(), path.as_os_str()];
-    run("mount", &words, None)?.succeeded().map(drop)
+    run("mount", &words)?.succeeded().map(drop)
 }
 
 /// Unmounts all that is mounted at `path`.
@@ -120,7 +120,7 @@ pub fn unmount(path: &Path) -> Result<(), Status> {
         if at(path)?.is_none() {
             return Ok(());
         }
-        run("umount", &[path], None)?.succeeded()?;
+        run("umount", &[path])?.succeeded()?;
     }
     let message = format!("{} is mounted on again and again", path.display());
     Err(Status::internal(message))

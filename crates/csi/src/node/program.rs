@@ -1,7 +1,6 @@
 //! Other programs, run to their ends.
 
 use std::ffi::OsStr;
-use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -22,40 +21,25 @@ pub struct Ended {
 /// Most of what a program said that a message repeats.
 const SAID_CHARS_MAX: usize = 600;
 
-/// Runs a program to its end, with `input` for it to read.
+/// Runs a program to its end.
 ///
 /// # Errors
 /// `INTERNAL` when it cannot be run.
-pub fn run<S: AsRef<OsStr>>(
-    program: impl AsRef<Path>,
-    arguments: &[S],
-    input: Option<&str>,
-) -> Result<Ended, Status> {
+pub fn run<S: AsRef<OsStr>>(program: impl AsRef<Path>, arguments: &[S]) -> Result<Ended, Status> {
     let program = program.as_ref();
     let words = arguments.iter().map(|word| word.as_ref().to_string_lossy());
     let words: Vec<_> = words.collect();
     let command = format!("{} {}", program.display(), words.join(" "));
     let failed = |error: std::io::Error| Status::internal(format!("{command}: {error}"));
-    let mut child = Command::new(program)
+    let output = Command::new(program)
         .args(arguments)
-        .stdin(if input.is_some() {
-            Stdio::piped()
-        } else {
-            Stdio::null()
-        })
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(failed)?;
-    if let (Some(mut to), Some(input)) = (child.stdin.take(), input) {
-        // A program that ended has its reason, which it says.
-        let _ = to.write_all(input.as_bytes());
-    }
+        .stdin(Stdio::null())
+        .output();
     let Output {
         status,
         stdout,
         stderr,
-    } = child.wait_with_output().map_err(failed)?;
+    } = output.map_err(failed)?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     let said = text(&stderr);
     let skipped = said.chars().count().saturating_sub(SAID_CHARS_MAX);

@@ -48,7 +48,7 @@ fn what_is_wrong_is_named() {
         ("numReplicas", "2", "redundancy"),
         ("sharing", "both", "dedicated, shared"),
         ("hostAuth", "yes", "none, dhchap"),
-        ("tls", "required", "none: hosts connect in the clear"),
+        ("tls", "yes", "none, required"),
         ("queues", "0", "1 to 128"),
         ("transport", "roce", "tcp, rdma"),
         ("queues", "129", "1 to 128"),
@@ -68,6 +68,20 @@ fn what_is_wrong_is_named() {
         let message = refused.message();
         assert!(message.contains(key) && message.contains(says), "{message}");
     }
+}
+
+#[test]
+fn demands_are_told_and_contradict_no_transport() {
+    let class = map(&[("hostAuth", "dhchap"), ("tls", "required")]);
+    let read = Parameters::read(&class).unwrap();
+    assert_eq!(read.context(), class);
+    assert_eq!(Demands::of(&read.context()), read.demands);
+    let over_rdma = map(&[("tls", "required"), ("transport", "rdma")]);
+    let refused = Parameters::read(&over_rdma).unwrap_err();
+    assert!(
+        refused.message().contains("tls is \"required\""),
+        "{refused}"
+    );
 }
 
 #[test]

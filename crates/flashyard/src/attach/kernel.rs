@@ -10,6 +10,7 @@ use initiator::{TargetAddress, Transport};
 use reactor::net::display_ip;
 use rustix::io::Errno;
 
+use super::keyring::{self, KeySerial};
 use super::{AttachError, Connecting, tools};
 use crate::output;
 
@@ -57,9 +58,14 @@ pub fn attach(
         first.subsystem_nqn.as_str(),
         first.namespace_id.unwrap_or(1),
     );
+    let tls_key = connecting.secrets.tls_key().map(|key| {
+        let host = connecting.identity.nqn.as_str();
+        keyring::hold(key, host, nqn)
+    });
+    let tls_key = tls_key.transpose()?;
     let (mut refused, mut ours) = (Vec::new(), true);
     for address in paths {
-        match connect(address, connecting, queues) {
+        match connect(address, connecting, (queues, tls_key)) {
             Ok(made) => ours &= made,
             Err(source) => refused.push(AttachError::Kernel {
                 address: address.to_string(),
@@ -98,10 +104,10 @@ pub fn attach(
 fn connect(
     address: &TargetAddress,
     connecting: &Connecting,
-    queues: Option<u16>,
+    with: (Option<u16>, Option<KeySerial>),
 ) -> io::Result<bool> {
     let mut fabrics = File::options().read(true).write(true).open(FABRICS)?;
-    match fabrics.write_all(options(address, connecting, queues).as_bytes()) {
+    match fabrics.write_all(options(address, connecting, with).as_bytes()) {
         Err(error) if error.raw_os_error() == Some(Errno::ALREADY.raw_os_error()) => {
             return Ok(false);
         }
@@ -112,8 +118,12 @@ fn connect(
     Ok(true)
 }
 
-/// The kernel's options for a connection.
-fn options(address: &TargetAddress, connecting: &Connecting, queues: Option<u16>) -> String {
+/// The kernel's options for a connection, with so many I/O queues and with a key of its keyring.
+fn options(
+    address: &TargetAddress,
+    connecting: &Connecting,
+    (queues, tls_key): (Option<u16>, Option<KeySerial>),
+) -> String {
     let Connecting { identity, secrets } = connecting;
     let mut options = format!(
         "transport={},traddr={},trsvcid={},nqn={},hostnqn={},hostid={},ctrl_loss_tmo={},\
@@ -129,6 +139,9 @@ fn options(address: &TargetAddress, connecting: &Connecting, queues: Option<u16>
     );
     if let Some(queues) = queues {
         let _ = write!(options, ",nr_io_queues={queues}");
+    }
+    if let Some(key) = tls_key {
+        let _ = write!(options, ",tls,tls_key={key}");
     }
     let (host, controller) = secrets.dhchap();
     for (option, secret) in [("dhchap_secret", host), ("dhchap_ctrl_secret", controller)] {
@@ -226,15 +239,16 @@ mod tests {
                 "controller_secret_file": "DHHC-1:00:b:" },
         }))
         .unwrap();
-        let said = options(&address.parse().unwrap(), &connecting, Some(4));
+        let said = options(&address.parse().unwrap(), &connecting, (Some(4), Some(17)));
         let expected = format!(
             "transport=tcp,traddr=fe80::1%lo,trsvcid=4420,nqn=nqn.2014-08.org.example:v,\
              hostnqn=nqn.2014-08.org.example:h,hostid={id},ctrl_loss_tmo=600,reconnect_delay=2,\
-             nr_io_queues=4,dhchap_secret=DHHC-1:00:a:,dhchap_ctrl_secret=DHHC-1:00:b:"
+             nr_io_queues=4,tls,tls_key=17,dhchap_secret=DHHC-1:00:a:,\
+             dhchap_ctrl_secret=DHHC-1:00:b:"
         );
         assert_eq!(said, expected);
         let over_rdma = address.replace("tcp://", "rdma://").parse().unwrap();
-        let said = options(&over_rdma, &connecting, None);
+        let said = options(&over_rdma, &connecting, (None, None));
         assert!(
             said.starts_with("transport=rdma,traddr=fe80::1%lo,"),
             "{said}"

@@ -1,13 +1,14 @@
-//! Other programs that take part: losetup, umount, modprobe.
+//! Other programs that take part: losetup, umount, modprobe, keyctl.
 
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
 
 use super::AttachError;
 
 /// A program, and the package that has it on Debian and Ubuntu.
-const PACKAGES: [(&str, &str); 3] = [
+const PACKAGES: [(&str, &str); 4] = [
+    ("keyctl", "keyutils"),
     ("losetup", "mount"),
     ("umount", "mount"),
     ("modprobe", "kmod"),
@@ -18,8 +19,16 @@ const SECTOR_BYTES: u64 = 512;
 
 /// Runs a program to its end; gives what it printed.
 pub fn run(program: &'static str, arguments: &[&str]) -> Result<String, AttachError> {
-    let output = Command::new(program).args(arguments).output();
-    let output = output.map_err(|source| match source.kind() {
+    run_with(program, arguments, &[])
+}
+
+/// The same, with what the program reads from its standard input.
+pub fn run_with(
+    program: &'static str,
+    arguments: &[&str],
+    input: &[u8],
+) -> Result<String, AttachError> {
+    let output = piped(program, arguments, input).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => AttachError::Missing {
             program,
             package: package_of(program),
@@ -37,6 +46,20 @@ pub fn run(program: &'static str, arguments: &[&str]) -> Result<String, AttachEr
         command: format!("{program} {}", arguments.join(" ")),
         said: text(&output.stderr),
     })
+}
+
+fn piped(program: &str, arguments: &[&str], input: &[u8]) -> io::Result<Output> {
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    if let Some(mut to) = child.stdin.take() {
+        // A program that does not read it says why in the end.
+        let _ = to.write_all(input);
+    }
+    child.wait_with_output()
 }
 
 fn package_of(program: &str) -> &'static str {

@@ -22,20 +22,23 @@ pub struct Cluster {
 impl Cluster {
     /// Of so many nodes, each with a pool of files.
     pub fn of(count: usize) -> Cluster {
+        let start = |index| Node::configured(&format!("node.name = \"node-{index}\"\n"));
+        Cluster::over((0..count).map(start).collect())
+    }
+
+    /// The same, of these.
+    pub fn over(nodes: Vec<Node>) -> Cluster {
         let directory = tempfile::tempdir().unwrap();
         let logins = directory.path().join("nodes");
         fs::create_dir(&logins).unwrap();
-        let start = |index: usize| {
-            let node = Node::configured(&format!("node.name = \"node-{index}\"\n"));
-            make_pool(&node, 4, "1GiB", &[]);
+        for (index, node) in nodes.iter().enumerate() {
+            make_pool(node, 4, "1GiB", &[]);
             let login = serde_json::json!({
                 "url": node.endpoints().api, "token": node.admin_token(),
             });
             let file = logins.join(format!("node-{index}.json"));
             fs::write(file, login.to_string()).unwrap();
-            node
-        };
-        let nodes = (0..count).map(start).collect();
+        }
         fs::write(directory.path().join("host-secret"), HOST_SECRET).unwrap();
         Cluster { nodes, directory }
     }

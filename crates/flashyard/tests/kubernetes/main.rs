@@ -10,6 +10,7 @@ mod cluster;
 mod control_plane;
 #[cfg(feature = "long")]
 mod density;
+mod encrypted;
 #[cfg(feature = "long")]
 #[path = "../support/helm.rs"]
 mod helm;

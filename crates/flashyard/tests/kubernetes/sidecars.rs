@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use csi::proto::volume_capability::access_mode::Mode;
 use csi::proto::{GetMetadataDeltaRequest, Volume};
-use csi_calls::{Caller, Claim, capability, nqn};
+use csi_calls::{Claim, capability, nqn};
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, Plugin, write_file};

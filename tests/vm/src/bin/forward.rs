@@ -1,5 +1,5 @@
-//! `forward PORT SOCKET`: connections to a TCP port go on to a Unix socket, so that a program outside
-//! of the guest speaks to one inside.
+//! `forward PORT SOCKET`: connections to a TCP port go on to a Unix socket, so that a program
+//! outside of the guest speaks to one inside.
 
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;

@@ -2,9 +2,11 @@
 //! runs in the guest, the one for the controller outside.
 
 use std::net::Ipv4Addr;
-use std::path::Path;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use csi::proto::volume_capability::access_mode::Mode;
 use csi_calls::{Caller, Claim, capability, map};
@@ -28,6 +30,9 @@ const NETWORK: &str = "
 /// The processes of the driver stay until they are killed.
 const DRIVER: &str = "exec flashyard csi --mode node --endpoint unix:///run/csi.sock \
     --host-nqn nqn.2026-11.example:guest";
+
+/// Far longer than the controller takes to serve.
+const STARTS_WITHIN: Duration = Duration::from_secs(20);
 
 /// Claims of one subsystem.
 const CLAIMS: usize = 12;
@@ -68,6 +73,11 @@ impl Controller {
             .stdin(Stdio::null());
         let told = node.tell(&mut command).expect("the node runs");
         let process = told.spawn().expect("the controller starts");
+        let started = Instant::now();
+        while UnixStream::connect(socket(directory.path())).is_err() {
+            assert!(started.elapsed() < STARTS_WITHIN, "the controller serves");
+            std::thread::sleep(Duration::from_millis(20));
+        }
         Controller { process, directory }
     }
 
@@ -85,18 +95,56 @@ impl Drop for Controller {
     }
 }
 
-fn endpoint(directory: &Path) -> String {
-    format!("unix://{}/controller.sock", directory.display())
+fn socket(directory: &Path) -> PathBuf {
+    directory.join("controller.sock")
 }
 
-pub fn scenario(guest: &mut Guest, mut node: Node) {
+fn endpoint(directory: &Path) -> String {
+    format!("unix://{}", socket(directory).display())
+}
+
+/// Starts both parts of the driver, over a pool.
+fn start(guest: &mut Guest, node: &Node) -> Controller {
     node.add_pool("fast", "raid6", (4, "1GiB"), &[])
         .expect("the node makes a pool");
-    let controller = Controller::start(&node);
     guest.check("a network for calls", NETWORK);
     start_driver(guest);
     guest.spawn("forward", "exec forward 4500 /run/csi.sock");
     guest.eventually("calls are taken", 30, "nc -w 1 10.0.3.15 4500 </dev/null");
+    Controller::start(node)
+}
+
+/// A claim that demands TLS and one that does not: the machine connects under it for both.
+pub fn under_tls(guest: &mut Guest, node: &Node) {
+    let controller = start(guest, node);
+    let caller = &controller.caller();
+    let mut claims = Vec::new();
+    for (name, tls) in [("encrypted", "required"), ("usual", "none")] {
+        let used = capability(Mode::SingleNodeWriter, Some("ext4"));
+        let mut claim = Claim::new(name, 32, used, Path::new(PLACE));
+        claim.create.parameters = map(&[("hostAuth", "dhchap"), ("tls", tls)]);
+        claim.bring(caller, HOST).expect("the claim is mounted");
+        let file = claim.target.join("data");
+        guest.check(
+            "a claim under TLS",
+            &format!("cp /tmp/data {0}; sync; cmp {0} /tmp/data", file.display()),
+        );
+        claims.push(claim);
+    }
+    guest.check(
+        "each path is under TLS",
+        "for path in /sys/class/nvme/nvme*; do
+            grep -q tcp $path/transport || continue
+            [ -s $path/tls_key ]
+        done",
+    );
+    for claim in claims {
+        claim.take(caller, HOST).expect("the claim ends");
+    }
+}
+
+pub fn scenario(guest: &mut Guest, mut node: Node) {
+    let controller = start(guest, &node);
     let caller = &controller.caller();
     let ext4 = file_system(guest, caller, "ext4", [64, 160]);
     let xfs = file_system(guest, caller, "xfs", [320, 480]);
@@ -140,8 +188,8 @@ fn start_driver(guest: &mut Guest) {
     guest.eventually("the driver serves", 60, "test -S /run/csi.sock");
 }
 
-/// Grows under a writer; a restored snapshot is mounted beside. Both stay, each with a file that has
-/// `/tmp/data`.
+/// Grows under a writer; a restored snapshot is mounted beside. Both stay, each with a file that
+/// has `/tmp/data`.
 fn file_system(
     guest: &mut Guest,
     caller: &Caller,

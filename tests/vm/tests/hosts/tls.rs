@@ -4,7 +4,7 @@ use std::path::Path;
 
 use vm::{Guest, Node, Suite};
 
-use crate::tools;
+use crate::{claims, tools};
 
 /// Both run on the libraries of their own suite, from a drive of their own.
 const PACKAGES: [&str; 2] = ["ktls-utils", "nvme-cli"];
@@ -23,16 +23,20 @@ END
     done
     printf '[debug]\nloglevel=1\ntls=1\nnl=0\n[authenticate]\nkeyrings=.nvme\n' >/etc/tlshd.conf";
 
+const TLSHD: &str = "exec sh -c 'echo $$ >/run/tlshd.pid
+    exec tlshd-13 --stderr --config /etc/tlshd.conf'";
+
 /// Fetches the tools and puts them on a drive, as one archive.
 pub fn devices(directory: &Path) -> Vec<String> {
     let kept = ["usr/lib64", "usr/lib/x86_64-linux-gnu", "usr/sbin"];
-    tools::drive(directory, Suite::Trixie, "tls-tools", &PACKAGES, &kept)
+    let tools = tools::drive(directory, Suite::Trixie, "tls-tools", &PACKAGES, &kept);
+    [tools, claims::devices(directory)].concat()
 }
 
 pub fn scenario(guest: &mut Guest, mut node: Node) {
     node.want_tls().expect("the node starts again");
     guest.check("unpack the tools", PREPARE);
-    guest.spawn("tlshd", "tlshd-13 --stderr --config /etc/tlshd.conf");
+    guest.spawn("tlshd", TLSHD);
     let nqn = node.shared();
     let connect = format!("nvme-13 connect {} -n {nqn}", node.over_ipv4());
     let key = make_key(&node);
@@ -53,12 +57,51 @@ pub fn scenario(guest: &mut Guest, mut node: Node) {
         "the kernel itself had the channel",
         "grep -q '^TlsTxSw[[:space:]]*[1-9]' /proc/net/tls_stat",
     );
-    make_key(&node);
+    let key = make_key(&node);
     guest.refused(
         "connect with the key of before",
         &format!("{connect} --tls"),
         "",
     );
+    attached(guest, &mut node, &key);
+    claims::under_tls(guest, &node);
+}
+
+/// `flashyard attach` puts the key into the keyring itself, and says what is missing.
+fn attached(guest: &mut Guest, node: &mut Node, key: &str) {
+    let nqn = node.shared();
+    let target = node.target(nqn, 1);
+    let attach = format!("flashyard attach --tls-key-file /tmp/key '{target}'");
+    guest.check(
+        "attach under TLS",
+        &format!(
+            "printf %s '{key}' >/tmp/key
+            device=$({attach}); [ $device = $(nvme-device {nqn} 1) ]
+            head -c 1048576 /dev/urandom >/tmp/written
+            dd if=/tmp/written of=$device bs=64k oflag=direct"
+        ),
+    );
+    node.kill().expect("the node runs");
+    node.restart().expect("the node serves again");
+    guest.eventually(
+        "the kernel connects again with the same key",
+        150,
+        "flashyard attached | grep -w connected",
+    );
+    guest.check(
+        "all is there",
+        &format!(
+            "dd if=$(nvme-device {nqn} 1) bs=64k count=16 iflag=direct | cmp - /tmp/written
+            flashyard detach '{target}'
+            {attach}; flashyard detach '{target}'
+            [ $(grep -c ' psk .*{nqn}' /proc/keys) = 2 ]"
+        ),
+    );
+    guest.check("no daemon for handshakes", "kill $(cat /run/tlshd.pid)");
+    let by_kernel = attach.replace("attach", "attach --method kernel");
+    guest.refused("attach without one", &by_kernel, "refused to connect");
+    guest.refused("attach by either way", &attach, "tlshd (ktls-utils)");
+    guest.spawn("tlshd", TLSHD);
 }
 
 /// Puts a key into the kernel's keyring, for the names of guest and subsystem.
