@@ -36,14 +36,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_program_reads_it_more_than_once_and_none_afterwards() {
+    fn another_program_reads_it_more_than_once() {
         let handed = Handed::new(&"a secret".into()).unwrap();
-        let path = handed.path();
-        let read = || std::process::Command::new("cat").arg(&path).output();
         for _ in 0..2 {
-            assert_eq!(read().unwrap().stdout, b"a secret");
+            let read = std::process::Command::new("cat")
+                .arg(handed.path())
+                .output();
+            assert_eq!(read.unwrap().stdout, b"a secret");
         }
-        drop(handed);
-        assert!(!read().unwrap().status.success());
     }
 }
