@@ -10,7 +10,7 @@ SHELL := /bin/bash
 	ansible-tools package-tools cinder-tools csi-tools store-tools postgres-tools browser-tools tools built-tests \
 	tests-of-tools tests-of-simulator tests-of-processes tests-of-hosts \
 	report-pictures console-pictures test-long attacks-long restarts-long playbooks-long xfstests-long postgres-long \
-	fsx-long api-long kubernetes-long mutations-long hosts-long databases-long \
+	fsx-long api-long kubernetes-long image-long mutations-long hosts-long databases-long \
 	soak check-release
 
 ARGS ?=
@@ -64,7 +64,7 @@ BENCH_PACKAGES := libisal2
 
 # Targets that take hours, or tools that not every machine has; each can be run alone.
 LONG := attacks-long restarts-long playbooks-long xfstests-long postgres-long fsx-long api-long kubernetes-long \
-	mutations-long hosts-long databases-long soak neon-test fuzz
+	image-long mutations-long hosts-long databases-long soak neon-test fuzz
 # What brings the tools of `make process-tests`.
 PROCESS_TOOLS := clock-tools drive-tools lab-tools postgres-tools telemetry-tools api-tools ansible-tools \
 	package-tools cinder-tools csi-tools store-tools
@@ -245,6 +245,11 @@ kubernetes-long: rust-tools csi-tools ## the driver under Kubernetes' own contro
 	@.ci/install --orchestrator $(FLASHYARD_LAB_TOOLS)
 	cargo test --workspace $(LONG_FEATURE) --test kubernetes -- --nocapture --test-threads=1 \
 		density:: sidecars::
+
+image-long: rust-tools ## the container image, without a daemon or a registry, and a node in it
+	@.ci/install --packages binutils buildah mmdebstrap
+	$(DEBUG_FLASHYARD)
+	.ci/image $${CARGO_TARGET_DIR:-target}/debug/flashyard
 
 mutations-long: rust-tools ## faults planted in the pool, each of which the simulator has to find
 	cargo test --workspace --test $(LONG_TESTS_OF_SIMULATOR)
