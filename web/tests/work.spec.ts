@@ -19,7 +19,7 @@ test("a volume is made, given to a host, grown, snapshotted, cloned and deleted"
   await expect(create).toBeHidden();
 
   await page.goto(`${node.url}/#/volumes/orders`);
-  await expect(page.getByText("nvme connect")).toContainText(":orders");
+  await expect(page.getByText("nvme connect --transport")).toContainText(":orders");
   await page.getByRole("button", { name: "Resize" }).click();
   const resize = page.getByRole("dialog", { name: "Resize orders" });
   await resize.getByLabel("Size").fill("64MiB");
