@@ -14,6 +14,7 @@ mod copied;
 mod headers;
 mod host;
 mod input;
+mod keyed_host;
 mod names;
 mod pool;
 mod tls_key;
@@ -25,6 +26,7 @@ pub use copied::stream;
 pub use headers::headers;
 pub use host::host;
 pub use input::Input;
+pub use keyed_host::keyed_host;
 pub use names::names;
 pub use pool::{pool_label, pool_node, pool_stripe, pool_tables};
 pub use tls_key::tls_key;
@@ -33,12 +35,13 @@ pub use tls_key::tls_key;
 pub type Body = fn(&[u8]);
 
 /// Every body by the name of its fuzz target and corpus directory.
-pub const BODIES: [(&str, Body); 12] = [
+pub const BODIES: [(&str, Body); 13] = [
     ("authentication", authentication),
     ("capsules", capsules),
     ("controller", controller),
     ("headers", headers),
     ("host", host),
+    ("keyed_host", keyed_host),
     ("names", names),
     ("pool_label", pool_label),
     ("pool_node", pool_node),
