@@ -1,5 +1,5 @@
-//! The members of a pool: each [drive](drive), and what is read, written and rebuilt over
-//! [several](array). What is on them is the business of the rooms above.
+//! The members of a pool: each [`drive`], and what is read, written and rebuilt over
+//! [several](mod@array). What is on them is the business of the rooms above.
 
 pub(crate) mod array;
 pub(crate) mod drive;

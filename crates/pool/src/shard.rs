@@ -1,5 +1,5 @@
 //! A [shard](self::core): the log, the latest updates and the cache of one core, and the
-//! [coordinator](coordinator), which a pool has once. What both know and how they speak to each
+//! [`coordinator`], which a pool has once. What both know and how they speak to each
 //! other is here; what they do is in the rooms above.
 
 pub(crate) mod alerts;

@@ -1,4 +1,4 @@
-//! Writes: whether there is [space](admission) for them, and the [log](log) that takes them.
+//! Writes: whether there is [space](admission) for them, and the [`log`] that takes them.
 
 pub(crate) mod admission;
 pub(crate) mod batch;

@@ -14,7 +14,7 @@ const NAMES: [&str; 4] = [
     "google-chrome-stable",
 ];
 
-/// The page of [`super::html`] as PDF.
+/// The page of [`super::html()`] as PDF.
 ///
 /// # Errors
 /// When there is no Chromium, or it does not print.
