@@ -180,10 +180,10 @@ impl Claim {
     }
 
     /// Has it hold what a snapshot does, once it is made.
-    pub fn restore_from(&mut self, snapshot: &Snapshot) {
+    pub fn restore_from(&mut self, snapshot_id: &str) {
         self.create.volume_content_source = Some(VolumeContentSource {
             r#type: Some(Type::Snapshot(SnapshotSource {
-                snapshot_id: snapshot.snapshot_id.clone(),
+                snapshot_id: snapshot_id.to_owned(),
             })),
         });
     }

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use csi::proto::volume_capability::access_mode::Mode;
-use csi::proto::volume_content_source::{SnapshotSource, Type};
 use csi::proto::*;
 use csi_calls::{Answer, Caller, Claim, capability};
 use tonic::Code;
@@ -68,11 +67,7 @@ fn restored(caller: &Caller, cluster: &Cluster, snapshot: &str) -> Claim {
     let raw = capability(Mode::SingleNodeWriter, None);
     let called = format!("pvc-of-{}", &snapshot[4..20]);
     let mut claim = Claim::new(&called, VOLUME_MIB as i64, raw, cluster.directory.path());
-    claim.create.volume_content_source = Some(VolumeContentSource {
-        r#type: Some(Type::Snapshot(SnapshotSource {
-            snapshot_id: snapshot.to_owned(),
-        })),
-    });
+    claim.restore_from(snapshot);
     claim.bring(caller, "host").unwrap();
     claim
 }

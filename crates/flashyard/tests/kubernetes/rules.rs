@@ -175,7 +175,7 @@ fn clones_hold_what_was_written_and_grow() {
 
         let restored = format!("restored-{kind}");
         let mut restored = Claim::new(&restored, restored_mib, use_of.clone(), directory);
-        restored.restore_from(&snapshot);
+        restored.restore_from(&snapshot.snapshot_id);
         restored.bring(&caller, "host").unwrap();
         let mut clone = Claim::new(&format!("clone-{kind}"), 320, use_of, directory);
         clone.create.volume_content_source = from_volume(&origin);

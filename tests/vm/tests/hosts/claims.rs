@@ -5,7 +5,6 @@ use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use csi::proto::volume_capability::access_mode::Mode;
@@ -37,10 +36,12 @@ const STARTS_WITHIN: Duration = Duration::from_secs(20);
 /// Claims of one subsystem.
 const CLAIMS: usize = 12;
 
-/// The port outside at which the driver in the guest is reached.
+/// The port outside at which the driver in the guest is reached: of each test, which has a thread.
 fn port() -> u16 {
-    static PORT: OnceLock<u16> = OnceLock::new();
-    *PORT.get_or_init(|| free_port(&[Ipv4Addr::LOCALHOST.into()]).expect("a port is free"))
+    thread_local! {
+        static PORT: u16 = free_port(&[Ipv4Addr::LOCALHOST.into()]).expect("a port is free");
+    }
+    PORT.with(|port| *port)
 }
 
 pub fn devices(_: &Path) -> Vec<String> {
@@ -135,7 +136,7 @@ pub fn under_tls(guest: &mut Guest, node: &Node) {
         "each path is under TLS",
         "for path in /sys/class/nvme/nvme*; do
             grep -q tcp $path/transport || continue
-            [ -s $path/tls_key ]
+            grep -q . $path/tls_key
         done",
     );
     for claim in claims {
@@ -161,7 +162,7 @@ pub fn scenario(guest: &mut Guest, mut node: Node) {
     guest.eventually(
         "each path is back",
         150,
-        "for path in /sys/class/nvme/*; do grep -x live $path/state; done",
+        "grep -qx live /sys/class/nvme/*/state && ! grep -qvx live /sys/class/nvme/*/state",
     );
     // The node's API is at another port now.
     let controller = Controller::start(&node);
@@ -235,7 +236,7 @@ fn file_system(
     guest.join(&format!("{kind}: write meanwhile"), "writer", 60);
 
     let mut restored = claim("restored", large);
-    restored.restore_from(&snapshot);
+    restored.restore_from(&snapshot.snapshot_id);
     restored
         .bring(caller, HOST)
         .expect("a restored claim is mounted");
