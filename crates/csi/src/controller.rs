@@ -12,7 +12,6 @@ mod snapshots;
 mod source;
 
 pub(crate) use self::health::wrong;
-pub(crate) use self::proof::Demands;
 pub(crate) use self::snapshots::{delete, no_parameters, now, shown};
 
 use api::SecretText;

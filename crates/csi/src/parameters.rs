@@ -1,5 +1,7 @@
 //! Parameters of storage classes and volume attributes classes.
 
+mod demands;
+
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
@@ -9,7 +11,7 @@ use api::{
 };
 use tonic::Status;
 
-use crate::controller::Demands;
+pub use self::demands::Demands;
 
 /// What sidecars add for logs; nothing here depends on it.
 const OF_SIDECARS: &str = "csi.storage.k8s.io/";

@@ -9,47 +9,11 @@ use tonic::Status;
 
 use super::Work;
 use crate::node::connection;
+use crate::parameters::Demands;
 use crate::refusal::status;
 
-/// What a storage class demands of hosts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Demands {
-    /// They prove a secret by DH-HMAC-CHAP.
-    pub dhchap: bool,
-    /// They connect under TLS.
-    pub tls: bool,
-}
-
-/// How a demand stands in the context of a volume: its parameter, and the value.
-const DHCHAP: (&str, &str) = ("hostAuth", "dhchap");
-const TLS: (&str, &str) = ("tls", "required");
-
-impl Demands {
-    /// What the context of a volume says.
-    pub fn of(context: &HashMap<String, String>) -> Demands {
-        let has = |(key, value): (&str, &str)| context.get(key).is_some_and(|it| it == value);
-        Demands {
-            dhchap: has(DHCHAP),
-            tls: has(TLS),
-        }
-    }
-
-    /// Says it in the context of a volume.
-    pub fn tell(self, context: &mut HashMap<String, String>) {
-        for (key, value) in self.all() {
-            context.insert(key.to_owned(), value.to_owned());
-        }
-    }
-
-    fn all(self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        let demands = [(self.dhchap, DHCHAP), (self.tls, TLS)];
-        demands
-            .into_iter()
-            .filter_map(|(is_demanded, words)| is_demanded.then_some(words))
-    }
-}
-
 /// What one host proves to one node.
+#[derive(Default)]
 pub struct Proof {
     secret: Option<Secret>,
     /// With one, the host connects under TLS alone.
@@ -78,31 +42,31 @@ impl Work {
         volume: &Name,
     ) -> Result<Proof, Status> {
         self.can_prove(demands)?;
-        let from = self.host_secret.as_ref();
-        let from = from.map(|from| from.reveal().as_bytes());
         let has_key = own.is_some_and(|host| host.tls);
-        let mut others = own.into_iter().flat_map(|host| &host.volumes);
-        let tls_key = match from {
-            _ if !demands.tls && !has_key => None,
-            None => {
-                return Err(Status::failed_precondition(format!(
+        let is_under_tls = demands.tls || has_key;
+        let Some(from) = &self.host_secret else {
+            return match is_under_tls {
+                true => Err(Status::failed_precondition(format!(
                     "host {nqn} has a TLS key, and the controller has no --host-secret-file"
-                )));
-            }
-            Some(from) => Some(TlsKey::derived(from, nqn)),
+                ))),
+                false => Ok(Proof::default()),
+            };
         };
-        match others.find(|other| *other != volume) {
-            Some(other) if tls_key.is_some() && !has_key => {
-                Err(Status::failed_precondition(format!(
-                    "host {nqn} has volume {other} without TLS, and would lose it: a host with a \
-                     TLS key connects under TLS alone"
-                )))
-            }
-            _ => Ok(Proof {
-                secret: from.map(|from| Secret::derived(from, nqn)),
-                tls_key,
-            }),
+        let mut volumes = own.into_iter().flat_map(|host| &host.volumes);
+        if is_under_tls
+            && !has_key
+            && let Some(other) = volumes.find(|other| *other != volume)
+        {
+            return Err(Status::failed_precondition(format!(
+                "host {nqn} has volume {other} without TLS, and would lose it: a host with a TLS \
+                 key connects under TLS alone"
+            )));
         }
+        let from = from.reveal().as_bytes();
+        Ok(Proof {
+            secret: Some(Secret::derived(from, nqn)),
+            tls_key: is_under_tls.then(|| TlsKey::derived(from, nqn)),
+        })
     }
 }
 

@@ -8,12 +8,11 @@ use client::Client;
 use tonic::Status;
 
 use super::Work;
-use super::proof::Demands;
 use crate::access_mode::Use;
 use crate::lookup::At;
 use crate::names::host_name;
 use crate::node::connection;
-use crate::parameters;
+use crate::parameters::{self, Demands};
 use crate::proto::{
     ControllerPublishVolumeRequest, ControllerPublishVolumeResponse,
     ControllerUnpublishVolumeRequest, ControllerUnpublishVolumeResponse,
