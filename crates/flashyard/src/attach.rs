@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 
 use api::PortTransport;
 use clap::{Args, ValueEnum};
-use initiator::{TargetAddress, TargetName, Transport};
+use initiator::{ConnectOptions, TargetAddress, TargetName, Transport};
 use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 
@@ -108,6 +108,15 @@ pub struct Serve {
 struct Connecting {
     identity: Identity,
     secrets: HostSecrets,
+}
+
+impl Connecting {
+    fn options(&self) -> Result<ConnectOptions, AttachError> {
+        let mut options = self.identity.options();
+        let applied = self.secrets.apply(&mut options);
+        applied.map_err(AttachError::Secret)?;
+        Ok(options)
+    }
 }
 
 #[derive(Args)]
@@ -525,11 +534,9 @@ impl Serve {
             let (bytes, word) = (geometry.block_bytes, requests.word());
             output::write(format!("{READY}{bytes} {word}\n").as_bytes())
         };
-        let Connecting { identity, secrets } = serde_json::from_reader(io::stdin())
+        let connecting: Connecting = serde_json::from_reader(io::stdin())
             .map_err(|error| AttachError::Secret(error.to_string()))?;
-        let mut options = identity.options();
-        secrets.apply(&mut options).map_err(AttachError::Secret)?;
-        bridge::serve(&self.address, options, self.mount, ready)?;
+        bridge::serve(&self.address, connecting.options()?, self.mount, ready)?;
         Ok(())
     }
 }

@@ -55,11 +55,6 @@ impl HostSecrets {
         self.tls_key_file.is_some()
     }
 
-    /// The key by which they are.
-    pub fn tls_key(&self) -> Option<&str> {
-        self.tls_key_file.as_ref().map(SecretText::reveal)
-    }
-
     /// Whether somebody said what the node may demand at least.
     pub fn has_minimum(&self) -> bool {
         self.dhchap_group_min.is_some() || self.dhchap_hash_min.is_some()
@@ -85,7 +80,8 @@ impl HostSecrets {
             let (hash, group) = (parsed(&hash.to_string())?, parsed(&group.to_string())?);
             options.credentials = Some(credentials.at_least(hash, group));
         }
-        options.tls_key = self.tls_key().map(parsed).transpose()?;
+        let key = self.tls_key_file.as_ref().map(SecretText::reveal);
+        options.tls_key = key.map(parsed).transpose()?;
         Ok(())
     }
 }

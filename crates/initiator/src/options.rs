@@ -85,7 +85,10 @@ impl ConnectOptions {
     }
 
     /// The key of TLS for connections to `subsystem_nqn`, if there is to be TLS.
-    pub(crate) fn psk(&self, subsystem_nqn: &str) -> Result<Option<TlsPsk>, Error> {
+    ///
+    /// # Errors
+    /// [`Error::Option`] when a name is no NQN.
+    pub fn psk(&self, subsystem_nqn: &str) -> Result<Option<TlsPsk>, Error> {
         let Some(key) = &self.tls_key else {
             return Ok(None);
         };

@@ -58,11 +58,9 @@ pub fn attach(
         first.subsystem_nqn.as_str(),
         first.namespace_id.unwrap_or(1),
     );
-    let tls_key = connecting.secrets.tls_key().map(|key| {
-        let host = connecting.identity.nqn.as_str();
-        keyring::hold(key, host, nqn)
-    });
-    let tls_key = tls_key.transpose()?;
+    let psk = connecting.options()?.psk(nqn);
+    let psk = psk.map_err(|error| AttachError::Secret(error.to_string()))?;
+    let tls_key = psk.as_ref().map(keyring::hold).transpose()?;
     let (mut refused, mut ours) = (Vec::new(), true);
     for address in paths {
         match connect(address, connecting, (queues, tls_key)) {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use access::{Nqn, TlsKey};
+use access::TlsPsk;
 
 use super::{AttachError, tools};
 
@@ -17,27 +17,18 @@ pub type KeySerial = i32;
 
 /// Whether the kernel's host can do TLS.
 pub fn is_there() -> bool {
-    own().is_some()
+    own(&table()).is_some()
 }
 
-/// Has the keyring hold what follows from `key` for a connection of `host` to `subsystem`. The key
-/// is the one that is there already if it has the same identity: connections keep to theirs, and
-/// one that is replaced is out of reach for `tlshd`, by which they come back.
-pub fn hold(key: &str, host: &str, subsystem: &str) -> Result<KeySerial, AttachError> {
-    let keyring = own().ok_or(AttachError::KernelTls)?;
-    let unusable = |error: String| AttachError::Secret(error);
-    let key: TlsKey = key.parse().map_err(|error| unusable(format!("{error}")))?;
-    let named = |text: &str| {
-        text.parse::<Nqn>()
-            .map_err(|error| unusable(error.to_string()))
-    };
-    let psks = key.psks(&named(host)?, &named(subsystem)?);
-    let psk = psks.first();
-    let psk = psk.ok_or_else(|| unusable("no key of TLS follows from it".to_owned()))?;
-    if let Some(serial) = found(&table(), TYPE, &psk.identity) {
+/// Has the keyring hold the key. It is the one that is there already if that has the same identity:
+/// connections keep to theirs, and one that is replaced is out of reach for `tlshd`, by which they
+/// come back.
+pub fn hold(psk: &TlsPsk) -> Result<KeySerial, AttachError> {
+    let keys = table();
+    let keyring = own(&keys).ok_or(AttachError::KernelTls)?.to_string();
+    if let Some(serial) = found(&keys, TYPE, &psk.identity) {
         return Ok(serial);
     }
-    let keyring = keyring.to_string();
     let words = ["padd", TYPE, &psk.identity, &keyring];
     let made = tools::run_with("keyctl", &words, &psk.secret)?;
     made.parse().map_err(|_| AttachError::Tool {
@@ -46,8 +37,8 @@ pub fn hold(key: &str, host: &str, subsystem: &str) -> Result<KeySerial, AttachE
     })
 }
 
-fn own() -> Option<KeySerial> {
-    found(&table(), "keyring", ".nvme")
+fn own(keys: &str) -> Option<KeySerial> {
+    found(keys, "keyring", ".nvme")
 }
 
 fn table() -> String {
