@@ -1,16 +1,16 @@
 //! The host's connection against a controller that says anything at any time.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 
 use block::Buffer;
-use initiator::{CommandId, Connection, Data, LossReason, Outlet, Settings};
+use initiator::{Connection, LossReason, Outlet, Settings};
+use nvme::digest;
 use nvme::pdu::{CommonHeader, DIGEST_BYTES, InitializeResponse, PduType, flags};
-use nvme::{IoOpcode, SglDescriptor, SubmissionEntry, digest};
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::U32;
 
 use crate::Input;
+use crate::ledger::{Ledger, Submission};
 
 const DEPTH: u16 = 6;
 
@@ -51,10 +51,7 @@ struct Run<'a> {
     connection: Connection,
     /// The batch being sent.
     sending: Option<Vec<Buffer>>,
-    in_flight: VecDeque<CommandId>,
-    orphaned: usize,
-    submitted: usize,
-    finished: usize,
+    ledger: Ledger,
 }
 
 impl<'a> Run<'a> {
@@ -71,10 +68,7 @@ impl<'a> Run<'a> {
             input,
             connection,
             sending: None,
-            in_flight: VecDeque::new(),
-            orphaned: 0,
-            submitted: 0,
-            finished: 0,
+            ledger: Ledger::default(),
         }
     }
 
@@ -98,22 +92,18 @@ impl<'a> Run<'a> {
     }
 
     fn submit(&mut self) {
-        let bytes = usize::from(self.input.short());
-        let (opcode, data) = match self.input.byte() % 3 {
-            0 => (IoOpcode::READ, Data::In(Buffer::new(bytes))),
-            1 => (IoOpcode::WRITE, Data::Out(Buffer::new(bytes))),
-            _ => (IoOpcode::FLUSH, Data::None),
-        };
-        let entry = SubmissionEntry::new(opcode.0, 1, SglDescriptor::transport(0));
-        if self.input.byte() & 3 == 0 {
-            let other = Data::Out(Buffer::new(512));
-            if let Ok(ids) = self.connection.submit_fused((entry, data), (entry, other)) {
-                self.in_flight.extend(ids);
-                self.submitted += 2;
+        let (submission, bytes) = Submission::next(&mut self.input);
+        match submission {
+            Submission::One(entry, data) => {
+                if let Ok(id) = self.connection.submit(entry, data) {
+                    self.ledger.submitted(&[id], bytes);
+                }
             }
-        } else if let Ok(id) = self.connection.submit(entry, data) {
-            self.in_flight.push_back(id);
-            self.submitted += 1;
+            Submission::Fused(first, second) => {
+                if let Ok(ids) = self.connection.submit_fused(first, second) {
+                    self.ledger.submitted(&ids, bytes);
+                }
+            }
         }
     }
 
@@ -232,22 +222,20 @@ impl<'a> Run<'a> {
     }
 
     fn orphan(&mut self) {
-        if let Some(id) = self.in_flight.pop_front() {
+        if let Some(id) = self.ledger.orphan() {
             self.connection.orphan(id);
-            self.orphaned += 1;
         }
     }
 
     fn collect(&mut self) {
         while let Some(id) = self.connection.next_finished() {
-            if let Some(at) = self.in_flight.iter().position(|waiting| *waiting == id) {
-                let (_, outcome) = self
+            if self.ledger.awaits(id) {
+                let (data, outcome) = self
                     .connection
                     .take(id)
                     .expect("finished commands can be taken");
                 assert!(outcome.is_ok() || self.connection.loss().is_some());
-                self.in_flight.remove(at);
-                self.finished += 1;
+                self.ledger.finished(id, data);
             }
         }
     }
@@ -257,12 +245,7 @@ impl<'a> Run<'a> {
         self.connection.fail(LossReason::Closed);
         self.sent();
         self.collect();
-        assert!(
-            self.in_flight.is_empty(),
-            "in flight after the end: {:?}",
-            self.in_flight
-        );
-        assert_eq!(self.finished + self.orphaned, self.submitted);
+        self.ledger.assert_all_ended();
         let before = self.connection.free_slots();
         assert_eq!(before, 0, "a lost connection takes nothing more");
     }

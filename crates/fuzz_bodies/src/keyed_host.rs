@@ -4,11 +4,12 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use block::Buffer;
-use initiator::{CommandId, Data, Device, KeyedConnection, KeyedSettings, LossReason, Memory};
+use initiator::{CommandId, Device, KeyedConnection, KeyedSettings, LossReason, Memory};
+use nvme::SubmissionEntry;
 use nvme::rdma::KeyedDataBlock;
-use nvme::{IoOpcode, SglDescriptor, SubmissionEntry};
 
 use crate::Input;
+use crate::ledger::{Ledger, Submission};
 
 const DEPTH: u16 = 6;
 const RESPONSE_BYTES: usize = 16;
@@ -85,11 +86,7 @@ struct Run<'a> {
     fabric: Fabric,
     /// Commands that have their responses, whose memory is to come back.
     returning: Vec<u16>,
-    /// Commands that are waited for, and how many bytes of data each has.
-    in_flight: VecDeque<(CommandId, usize)>,
-    orphaned: usize,
-    submitted: usize,
-    finished: usize,
+    ledger: Ledger,
 }
 
 impl<'a> Run<'a> {
@@ -103,10 +100,7 @@ impl<'a> Run<'a> {
             connection,
             fabric: Fabric::default(),
             returning: Vec::new(),
-            in_flight: VecDeque::new(),
-            orphaned: 0,
-            submitted: 0,
-            finished: 0,
+            ledger: Ledger::default(),
         }
     }
 
@@ -132,22 +126,18 @@ impl<'a> Run<'a> {
     }
 
     fn submit(&mut self) {
-        let bytes = usize::from(self.input.short());
-        let (opcode, data, bytes) = match self.input.byte() % 3 {
-            0 => (IoOpcode::READ, Data::In(Buffer::new(bytes)), bytes),
-            1 => (IoOpcode::WRITE, Data::Out(Buffer::new(bytes)), bytes),
-            _ => (IoOpcode::FLUSH, Data::None, 0),
-        };
-        let entry = SubmissionEntry::new(opcode.0, 1, SglDescriptor::transport(0));
-        if self.input.byte() & 3 == 0 {
-            let other = Data::Out(Buffer::new(512));
-            if let Ok([one, two]) = self.connection.submit_fused((entry, data), (entry, other)) {
-                self.in_flight.extend([(one, bytes), (two, 512)]);
-                self.submitted += 2;
+        let (submission, bytes) = Submission::next(&mut self.input);
+        match submission {
+            Submission::One(entry, data) => {
+                if let Ok(id) = self.connection.submit(entry, data) {
+                    self.ledger.submitted(&[id], bytes);
+                }
             }
-        } else if let Ok(id) = self.connection.submit(entry, data) {
-            self.in_flight.push_back((id, bytes));
-            self.submitted += 1;
+            Submission::Fused(first, second) => {
+                if let Ok(ids) = self.connection.submit_fused(first, second) {
+                    self.ledger.submitted(&ids, bytes);
+                }
+            }
         }
     }
 
@@ -198,18 +188,16 @@ impl<'a> Run<'a> {
     }
 
     fn orphan(&mut self) {
-        if let Some((id, _)) = self.in_flight.pop_front() {
+        if let Some(id) = self.ledger.orphan() {
             self.connection.orphan(id);
-            self.orphaned += 1;
         }
     }
 
     fn collect(&mut self) {
         while let Some(id) = self.connection.next_finished() {
-            let waiting = self.in_flight.iter().position(|(it, _)| *it == id);
-            let Some(at) = waiting else {
+            if !self.ledger.awaits(id) {
                 continue;
-            };
+            }
             let taken = self.connection.take(id);
             let (data, outcome) = taken.expect("finished commands can be taken");
             let held = self.fabric.sending.contains(&id);
@@ -224,9 +212,7 @@ impl<'a> Run<'a> {
                 !reached,
                 "{id:?} has finished while its memory is reachable"
             );
-            let bytes = data.into_buffer().map_or(0, |buffer| buffer.len());
-            assert_eq!(self.in_flight.remove(at), Some((id, bytes)));
-            self.finished += 1;
+            self.ledger.finished(id, data);
         }
     }
 
@@ -238,12 +224,7 @@ impl<'a> Run<'a> {
             self.returned(id);
         }
         self.collect();
-        assert!(
-            self.in_flight.is_empty(),
-            "in flight after the end: {:?}",
-            self.in_flight
-        );
-        assert_eq!(self.finished + self.orphaned, self.submitted);
+        self.ledger.assert_all_ended();
         let after = self.connection.free_slots();
         assert_eq!(after, 0, "a lost connection takes nothing more");
     }

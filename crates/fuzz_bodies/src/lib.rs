@@ -15,6 +15,7 @@ mod headers;
 mod host;
 mod input;
 mod keyed_host;
+mod ledger;
 mod names;
 mod pool;
 mod tls_key;
