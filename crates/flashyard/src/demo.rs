@@ -31,6 +31,9 @@ use self::results::Results;
 use crate::exit;
 use crate::output::Output;
 
+/// Drives of its node: a pool of raid6 that goes on without two of them.
+const DRIVES: u16 = 6;
+
 /// Size of the volumes that the demonstration adds; what is written is much less.
 const VOLUME_BYTES: u64 = 1 << 30;
 
@@ -106,7 +109,7 @@ impl Demo {
     fn demonstrate(&self, stop: &Stop, display: &Display) -> Result<Results, DemoError> {
         let place = self.directory.clone().unwrap_or_else(std::env::temp_dir);
         display.step("Starting a node with a raid6 pool of six drives in files");
-        let mut node = NodeProcess::start_new(&place, stop)?;
+        let mut node = NodeProcess::start_new(&place, DRIVES, None, stop)?;
         let volumes = create_volumes(&node)?;
         display.done(&format!("{} volumes served over NVMe/TCP", volumes.len()));
 

@@ -50,6 +50,8 @@ pub enum Error {
     },
     #[error("{verb}: {said}")]
     Attach { verb: String, said: String },
+    #[error("the node that was started for a target tells no address at which it is reached")]
+    NoAddress,
     #[error("{0}")]
     Usage(String),
     #[error("{0}")]

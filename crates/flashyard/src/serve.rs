@@ -3,8 +3,9 @@
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::str::FromStr;
 
-use api::{PoolLevel, Size, SizeError, host_and_port};
+use api::{PoolLevel, PortTransport, Size, SizeError, host_and_port};
 use clap::Args;
 use server::config::{Address, Config, ConfigError, DEFAULT_CONFIG, LogFormat, LogLevel};
 use server::config::{PortConfig, Protocol, Spanned};
@@ -29,6 +30,30 @@ fn dev_level(text: &str) -> Result<DevLevel, String> {
     match text {
         "none" => Ok(DevLevel(None)),
         level => level.parse().map(|level| DevLevel(Some(level))),
+    }
+}
+
+/// Where to listen, and how hosts come there: an address alone is one of TCP.
+#[derive(Clone, Copy)]
+struct Listen {
+    transport: PortTransport,
+    address: Address,
+}
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Listen, String> {
+        let (transport, address) = match text.split_once("://") {
+            Some(("tcp", address)) => (PortTransport::Tcp, address),
+            Some(("rdma", address)) => (PortTransport::Rdma, address),
+            Some((other, _)) => {
+                return Err(format!("transport {other:?}; allowed: tcp:// and rdma://"));
+            }
+            None => (PortTransport::Tcp, text),
+        };
+        let address = address.parse()?;
+        Ok(Listen { transport, address })
     }
 }
 
@@ -68,9 +93,9 @@ pub struct Serve {
     /// volume `demo` that every host may connect to
     #[arg(long, value_name = "DIR", conflicts_with = "config")]
     dev: Option<PathBuf>,
-    /// How many drives the first start with --dev makes
+    /// How many drives the first start with --dev makes; 0 makes neither drives nor a volume
     #[arg(long, value_name = "COUNT", default_value_t = 6, requires = "dev",
-        value_parser = clap::value_parser!(u16).range(1..=64))]
+        value_parser = clap::value_parser!(u16).range(..=64))]
     drives: u16,
     /// Redundancy of the pool that they make up, or `none` for single drives; raid6 from four
     /// drives on
@@ -86,9 +111,10 @@ pub struct Serve {
     profile: Option<String>,
     #[command(flatten)]
     emulation: Emulation,
-    /// Serve NVMe/TCP here, instead of where the settings say; may be repeated, port 0 is any
+    /// Serve NVMe/TCP here, instead of where the settings say, or NVMe/RDMA at rdma://ADDRESS:PORT;
+    /// may be repeated, port 0 is any
     #[arg(long, value_name = "ADDRESS:PORT")]
-    listen: Vec<Address>,
+    listen: Vec<Listen>,
     /// Hosts connect to what --listen names under TLS, or not at all
     #[arg(long, requires = "listen")]
     tls: bool,
@@ -177,11 +203,11 @@ impl Serve {
             }
         }
         if !self.listen.is_empty() {
-            let port = |listen: &Address| PortConfig {
-                listen: *listen,
+            let port = |listen: &Listen| PortConfig {
+                listen: listen.address,
                 advertise: None,
                 tls: self.tls,
-                transport: api::PortTransport::Tcp,
+                transport: listen.transport,
             };
             config.nvme.ports = self.listen.iter().map(port).collect();
         }

@@ -220,10 +220,11 @@ const MEANT: &[(&str, &[&str])] = &[
     ("cores", &["0"]),
 ];
 
-/// The same for one command only: a grant of nothing, or of all there ever is.
+/// The same for one command only: of nothing, or of all there ever is.
 const MEANT_HERE: &[(&str, &str, &[&str])] = &[
     ("tenant grant", "size", &["0", "18446744073709551615"]),
     ("perf", "runtime", &["0"]),
+    ("serve", "drives", &["0"]),
 ];
 
 /// Other names by which a refusal may call an option.

@@ -173,9 +173,17 @@ fn the_network_plan_runs_on_nodes_of_its_own_and_makes_a_page() {
     let kept = std::fs::read_to_string(results).unwrap();
     let kept: serde_json::Value = serde_json::from_str(&kept).unwrap();
     let runs = kept["runs"].as_array().unwrap();
-    // Six patterns on six targets, and twelve loads with processors on two.
-    assert_eq!(runs.len(), 6 * 6 + 12 * 2);
-    let processors = &runs.last().unwrap()["measured"]["processors"][0]["percent"];
+    // Six patterns on one, two and four drives, and twelve loads with processors: in the server,
+    // behind TCP and, where there is RDMA, behind that.
+    let over_rdma = !rdma::addresses().unwrap().is_empty();
+    let ways = if over_rdma { 3 } else { 2 };
+    assert_eq!(runs.len(), (6 * 3 + 12) * ways);
+    let all = kept["left_out"].as_array().into_iter().flatten();
+    let left_out: Vec<&str> = all.map(|one| one["target"].as_str().unwrap()).collect();
+    let missing = ["rdma-1", "rdma-2", "rdma-4"];
+    assert_eq!(left_out, if over_rdma { &[][..] } else { &missing });
+    let served = runs.iter().rfind(|run| run["target"] == "networked-4");
+    let processors = &served.unwrap()["measured"]["processors"][0]["percent"];
     assert!(
         processors["node of networked-4"].is_number(),
         "{processors}"
@@ -184,6 +192,38 @@ fn the_network_plan_runs_on_nodes_of_its_own_and_makes_a_page() {
     assert!(report.status.success(), "{}", text(&report.stderr));
     let page = std::fs::read_to_string(page).unwrap();
     assert!(page.contains("How much network a node needs") && page.contains("<svg"));
+    let lacks = "Not run: 1 drive behind NVMe/RDMA; 2 drives behind NVMe/RDMA; \
+                 4 drives behind NVMe/RDMA (this machine has no RoCE device";
+    assert_eq!(page.contains(lacks), !over_rdma);
+}
+
+#[test]
+fn a_plan_of_nothing_but_what_the_machine_lacks_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let plan = directory.path().join("mine.toml");
+    let written = "
+        name = 'mine'
+        title = 't'
+        question = 'q'
+        run.runtime = '100ms'
+        [[target]]
+        name = 'far'
+        kind = 'node'
+        profile = 'cm6-v-3.2'
+        transport = 'rdma'
+        [[workload]]
+        name = 'read'
+        rw = 'randread'
+        ";
+    std::fs::write(&plan, written).unwrap();
+    let results = directory.path().join("mine.json");
+    let [plan, results] = [&plan, &results].map(|path| path.to_str().unwrap());
+    let run = flashyard(&["lab", "run", plan, "--results", results]);
+    let over_rdma = !rdma::addresses().unwrap().is_empty();
+    assert_eq!(run.status.code(), Some(if over_rdma { 0 } else { 2 }));
+    let error = text(&run.stderr);
+    let refused = error.contains("no target is left: this machine has no RoCE device");
+    assert_eq!(refused, !over_rdma, "{error}");
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! Reliable RDMA connections, for NVMe over RDMA: a thin binding of our own to librdmacm and
 //! libibverbs.
 //!
-//! In this room: the two libraries, loaded when they are first needed; a
-//! [`Listener`], which takes [`Request`]s; a [`QueuePair`], which receives capsules, reads and
-//! writes the memory of the other end and answers; a [`HostQueue`], which connects, sends capsules
-//! and has its memory reached; and memory that the device may reach. Not in this room: what the
-//! messages mean.
+//! In this room: the two libraries, loaded when they are first needed; the [`addresses`] of this
+//! machine's devices; a [`Listener`], which takes [`Request`]s; a [`QueuePair`], which receives
+//! capsules, reads and writes the memory of the other end and answers; a [`HostQueue`], which
+//! connects, sends capsules and has its memory reached; and memory that the device may reach. Not
+//! in this room: what the messages mean.
 //!
 //! ```text
 //!   Listener --Request--> accept --> QueuePair --poll--> Completion: capsule, fetched, answered
@@ -20,6 +20,7 @@
 
 mod address;
 mod channel;
+mod devices;
 mod domain;
 mod error;
 mod host;
@@ -29,6 +30,7 @@ mod pair;
 mod queue;
 mod sys;
 
+pub use devices::{DEVICES, addresses};
 pub use error::RdmaError;
 pub use host::{HostCompletion, HostQueue};
 pub use listener::{Listener, Request};

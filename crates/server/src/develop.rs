@@ -29,7 +29,7 @@ const MIB: u64 = 1 << 20;
 pub struct Develop {
     /// Holds the state and, under `drives/`, the drives.
     pub directory: PathBuf,
-    /// How many drives, named `d0`, `d1` and so on.
+    /// How many drives, named `d0`, `d1` and so on. None, without a level, make no volume either.
     pub drives: u16,
     /// Size of each, sparse.
     pub drive_size: Size,
@@ -87,7 +87,8 @@ impl Develop {
     /// On a first start: makes the drives and a pool of them, and in it, or else on the first of
     /// them, a volume that every host may see. A node that remembers drives is left as it is.
     pub async fn populate(&self, control: &Control) -> Result<(), ErrorBody> {
-        if !control.drives().await.is_empty() {
+        let wants_none = self.drives == 0 && self.level.is_none();
+        if wants_none || !control.drives().await.is_empty() {
             return Ok(());
         }
         let wrong = |error: io::Error| {

@@ -37,7 +37,7 @@ const ARROWS: [(&str, &[&str]); 27] = [
     ("stream", &[]),
     (
         "flashyard",
-        &["server", "client", "csi", "lab", "sim", "stream"],
+        &["server", "client", "csi", "lab", "rdma", "sim", "stream"],
     ),
     (
         "fuzz_bodies",

@@ -1,7 +1,7 @@
 //! [`NodeProcess`]: the demonstration's node, a process over a temporary directory.
 
 use std::fs::File;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -26,19 +26,29 @@ const POLL_PERIOD: Duration = Duration::from_millis(20);
 /// How much of the node's log an error shows.
 const LOG_LINES: usize = 10;
 
-const DRIVES: &str = "6";
 const DRIVE_SIZE: &str = "1GiB";
 
 /// A node of its own process; killed, and its directory removed, when dropped.
 pub struct NodeProcess {
     process: Option<Child>,
     endpoints: Endpoints,
+    /// How many drives its first start makes.
+    drives: u16,
+    /// The address that it serves RDMA at, on any port.
+    rdma: Option<IpAddr>,
     directory: TempDir,
 }
 
 impl NodeProcess {
-    /// Starts a node on new drives in a new directory below `place`, on free ports.
-    pub fn start_new(place: &Path, stop: &Stop) -> Result<NodeProcess, DemoError> {
+    /// Starts a node in a new directory below `place`, on so many new drives, of which it makes a
+    /// pool with a volume. Its ports are free ones: one for TCP on loopback, and one for RDMA at
+    /// `rdma`, the address of a device.
+    pub fn start_new(
+        place: &Path,
+        drives: u16,
+        rdma: Option<IpAddr>,
+        stop: &Stop,
+    ) -> Result<NodeProcess, DemoError> {
         let directory = tempfile::Builder::new()
             .prefix("flashyard-demo-")
             .tempdir_in(place)
@@ -53,6 +63,8 @@ impl NodeProcess {
         let mut node = NodeProcess {
             process: None,
             endpoints,
+            drives,
+            rdma,
             directory,
         };
         node.start(stop)?;
@@ -63,11 +75,16 @@ impl NodeProcess {
     pub fn start(&mut self, stop: &Stop) -> Result<(), DemoError> {
         let log = File::create(self.log_path()).map_err(system("making the node's log"))?;
         let api = self.endpoints.api.trim_start_matches("http://").to_owned();
+        let over_rdma = self.rdma.map(|address| SocketAddr::new(address, 0));
+        let over_rdma =
+            over_rdma.map(|address| ["--listen".to_owned(), format!("rdma://{address}")]);
         let child = itself()
             .arg("serve")
+            .args(over_rdma.into_iter().flatten())
             .arg("--dev")
             .arg(self.directory.path())
-            .args(["--drives", DRIVES, "--drive-size", DRIVE_SIZE])
+            .args(["--drives", &self.drives.to_string()])
+            .args(["--drive-size", DRIVE_SIZE])
             .args([
                 "--listen",
                 &self.nvme_address().to_string(),

@@ -6,17 +6,21 @@ use std::time::{Duration, SystemTime};
 
 use api::{ANY_HOST, DriveHealth, DriveSpec, Name, PoolLevel, PoolSpec, Size, Volume, VolumeSpec};
 use client::{Client, ClientError};
-use lab::experiment::{NodeReading, Smart};
+use lab::experiment::{LeftOut, NodeReading, Smart};
 use lab::load::Stop;
-use lab::plan::{Level, Plan, Runner, Target, TargetKind};
+use lab::plan::{Level, Plan, Runner, Target, TargetKind, Transport};
 
 use super::Error;
 use super::attached::AttachedVolume;
 use crate::demo::DemoError;
 use crate::demo::process::NodeProcess;
+use crate::reach::{addresses_of, rdma_addresses_of};
 
 /// Capacity of the drives where the plan says nothing, as for drives without a node.
 const SCALE: f64 = 0.001;
+
+/// Why targets over RDMA are left out.
+const NO_RDMA: &str = "this machine has no RoCE device with a link and an IP address";
 
 /// When a node gathered its figures, among them.
 const GATHERED: &str = "flashyard_sample_time_seconds ";
@@ -29,6 +33,8 @@ const ASKS_AGAIN: Duration = Duration::from_millis(50);
 pub struct Nodes {
     /// The plan, with volumes in place of nodes.
     pub plan: Plan,
+    /// Targets that are no longer in it, as this machine cannot have them.
+    pub left_out: Vec<LeftOut>,
     // Detached before their nodes end.
     attached: Vec<AttachedVolume>,
     /// By the target's name.
@@ -36,16 +42,26 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// Starts a node for every target of that kind.
+    /// Starts a node for every target of that kind, but for those over RDMA where there is none.
     pub fn start(plan: &Plan, stop: &Stop) -> Result<Nodes, Error> {
         let mut started = Nodes {
             plan: plan.clone(),
+            left_out: Vec::new(),
             attached: Vec::new(),
             nodes: Vec::new(),
         };
+        let rdma = rdma::addresses().map_err(|source| Error::File {
+            path: rdma::DEVICES.into(),
+            source,
+        })?;
+        let rdma = rdma.first().copied();
+        if rdma.is_none() {
+            started.leave_out_rdma()?;
+        }
         let targets = started.plan.targets.iter_mut();
         for target in targets.filter(|target| target.kind == TargetKind::Node) {
-            let node = NodeProcess::start_new(&std::env::temp_dir(), stop)?;
+            let rdma = rdma.filter(|_| target.transport == Some(Transport::Rdma));
+            let node = NodeProcess::start_new(&std::env::temp_dir(), 0, rdma, stop)?;
             let addresses = volumes(&node, target)?;
             if plan.run.runner == Runner::Builtin {
                 target.addresses = addresses;
@@ -61,9 +77,29 @@ impl Nodes {
             target.profile = None;
             target.slice = None;
             target.level = None;
+            target.transport = None;
             started.nodes.push((target.name.clone(), node));
         }
         Ok(started)
+    }
+
+    /// Takes targets over RDMA out of the plan.
+    fn leave_out_rdma(&mut self) -> Result<(), Error> {
+        let targets = std::mem::take(&mut self.plan.targets);
+        let over_rdma = |target: &Target| target.transport == Some(Transport::Rdma);
+        let (out, kept): (Vec<Target>, Vec<Target>) = targets.into_iter().partition(over_rdma);
+        if kept.is_empty() {
+            return Err(Error::Usage(format!("no target is left: {NO_RDMA}")));
+        }
+        self.plan.targets = kept;
+        self.left_out = out
+            .into_iter()
+            .map(|target| LeftOut {
+                target: target.name,
+                reason: NO_RDMA.to_owned(),
+            })
+            .collect();
+        Ok(())
     }
 
     /// The devices, which hold nothing but what the experiment left there.
@@ -126,11 +162,18 @@ fn volumes(node: &NodeProcess, target: &Target) -> Result<Vec<String>, Error> {
             })
             .collect::<Result<_, Error>>()?,
     };
-    let address = node.nvme_address();
-    let addresses = made
-        .iter()
-        .map(|made| format!("tcp://{address}/{}?nsid={}", made.nqn, made.nsid));
-    Ok(addresses.collect())
+    let status = client.status().map_err(refused)?;
+    let over_rdma = target.transport == Some(Transport::Rdma);
+    made.iter()
+        .map(|made| {
+            let found = match over_rdma {
+                true => rdma_addresses_of(&status, made),
+                false => addresses_of(&status, made, false),
+            };
+            let first = found.ok().and_then(|found| found.into_iter().next());
+            first.map(|one| one.to_string()).ok_or(Error::NoAddress)
+        })
+        .collect()
 }
 
 /// The profile as the node is told it: by name, or as a file where the target is a part of it.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use lab::experiment::{Execution, Results, figures};
+use lab::experiment::{Execution, LeftOut, Results, figures};
 use lab::load::Stop;
 use lab::plan::{Change, Plan};
 
@@ -45,6 +45,10 @@ impl Run {
         let stop = Stop::default();
         crate::interrupt::stop_on_interrupt(&stop);
         let nodes = Nodes::start(&plan, &stop)?;
+        results.left_out.clone_from(&nodes.left_out);
+        for LeftOut { target, reason } in &nodes.left_out {
+            output::tell(&format_args!("left out: {target}: {reason}"));
+        }
         let reading = |target: &str| nodes.reading(target);
         let execution = Execution {
             plan: &nodes.plan,

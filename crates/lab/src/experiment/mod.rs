@@ -33,6 +33,6 @@ pub use flash_model::profile;
 pub use machine::Machine;
 pub use measured::{Flash, Measured, Operation, Sample};
 pub use observed::{DriveDuring, NodeReading, Observed, Smart};
-pub use results::{ResultError, Results, RunResult};
+pub use results::{LeftOut, ResultError, Results, RunResult};
 pub use sizing::{NetworkNeed, sizing};
 pub use steady::Steady;

@@ -37,8 +37,20 @@ pub struct Results {
     /// How long it ran, all commands together.
     #[serde(default)]
     pub spent_seconds: f64,
+    /// Targets that this machine cannot have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
     /// A load, a target and a repetition each.
     pub runs: Vec<RunResult>,
+}
+
+/// A target that was not run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// The target's name.
+    pub target: String,
+    /// What this machine lacks.
+    pub reason: String,
 }
 
 /// One run.
@@ -95,6 +107,7 @@ impl Results {
             started: now(),
             ended: None,
             spent_seconds: 0.0,
+            left_out: Vec::new(),
             runs: Vec::new(),
         }
     }
@@ -151,6 +164,12 @@ impl Results {
         self.runs.iter().find(|run| {
             run.workload == workload && run.target == target && run.repetition == repetition
         })
+    }
+
+    /// Why a target was not run, if it was left out.
+    pub fn left_out(&self, target: &str) -> Option<&str> {
+        let found = self.left_out.iter().find(|one| one.target == target);
+        found.map(|one| one.reason.as_str())
     }
 
     /// Whether the time is over that the plan allows.

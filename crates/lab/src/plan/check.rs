@@ -136,7 +136,7 @@ impl Plan {
         let name = target.name.as_str();
         let at = |key| ["target", name, key];
         let array = matches!(kind, InplaceRaid6 | Pool);
-        let keys: [(&str, bool, bool); 14] = [
+        let keys: [(&str, bool, bool); 15] = [
             ("paths", files, kind == File || array && !drives),
             ("size", target.size.is_some(), files),
             ("addresses", !target.addresses.is_empty(), kind == Volume),
@@ -167,21 +167,12 @@ impl Plan {
             ),
             ("strip", target.strip.is_some(), kind == InplaceRaid6),
             ("level", target.level.is_some(), matches!(kind, Pool | Node)),
+            ("transport", target.transport.is_some(), kind == Node),
         ];
         for (key, given, allowed) in keys {
             let message = format!("does not belong to this kind of target ({})", word(kind));
             hold(!given || allowed, &at(key), message)?;
         }
-        let used = target
-            .used_percent
-            .is_none_or(|used| (1..=100).contains(&used));
-        hold(used, &at("used_percent"), "has to be from 1 to 100")?;
-        let slice = target.slice.is_none_or(|parts| (1..=128).contains(&parts));
-        hold(slice, &at("slice"), "has to be from 1 to 128")?;
-        let dilation = target
-            .dilation
-            .is_none_or(|times| DILATION.contains(&times));
-        hold(dilation, &at("dilation"), "has to be from 0.01 to 1000")?;
         let needs = match kind {
             File => (files, "paths"),
             Volume => (!target.addresses.is_empty(), "addresses"),
@@ -190,12 +181,11 @@ impl Plan {
         };
         let message = format!("a target of this kind ({}) needs `{}`", word(kind), needs.1);
         hold(needs.0, &["target", name], message)?;
-        let count = target.drives.is_none_or(|count| (1..=64).contains(&count));
-        hold(count, &at("drives"), "has to be from 1 to 64")?;
         // A line's end in a job file would begin an option of fio's.
         let controls = |path: &PathBuf| path.to_string_lossy().contains(char::is_control);
         let message = "a path must not have control characters";
         hold(!target.paths.iter().any(controls), &at("paths"), message)?;
+        check_ranges(target)?;
         self.check_runner(target)
     }
 
@@ -393,6 +383,23 @@ fn name_is_one(name: &str, path: &[&str]) -> Checked {
     let good = name.starts_with(allowed) && name.chars().all(|one| allowed(one) || one == '-');
     let message = format!("{name:?} is no name: lower-case letters, digits and hyphens");
     hold(good, path, message)
+}
+
+/// Numbers of a target.
+fn check_ranges(target: &Target) -> Checked {
+    let at = |key| ["target", target.name.as_str(), key];
+    let used = target
+        .used_percent
+        .is_none_or(|used| (1..=100).contains(&used));
+    hold(used, &at("used_percent"), "has to be from 1 to 100")?;
+    let slice = target.slice.is_none_or(|parts| (1..=128).contains(&parts));
+    hold(slice, &at("slice"), "has to be from 1 to 128")?;
+    let dilation = target
+        .dilation
+        .is_none_or(|times| DILATION.contains(&times));
+    hold(dilation, &at("dilation"), "has to be from 0.01 to 1000")?;
+    let count = target.drives.is_none_or(|count| (1..=64).contains(&count));
+    hold(count, &at("drives"), "has to be from 1 to 64")
 }
 
 /// The kind as plans write it.

@@ -27,6 +27,6 @@ pub use metric::{Metric, Unit};
 pub use names::{named, names};
 pub use schema::{
     Clock, Collect, Endurance, Level, Plan, Precondition, Published, Run, Runner, Sizing, Target,
-    TargetKind, Tpcc, WorkloadTable,
+    TargetKind, Tpcc, Transport, WorkloadTable,
 };
 pub use ycsb::{Cassandra, Ycsb};

@@ -277,6 +277,9 @@ pub struct Target {
     /// The pool's level.
     #[serde(default)]
     pub level: Option<Level>,
+    /// How a node is reached; by TCP if absent.
+    #[serde(default)]
+    pub transport: Option<Transport>,
     /// Share of the array's or pool's capacity that is used, in percent.
     #[serde(default)]
     pub used_percent: Option<u32>,
@@ -304,17 +307,27 @@ pub enum TargetKind {
     Model,
     /// Files or block devices.
     File,
-    /// Volumes over NVMe/TCP.
+    /// Volumes over NVMe/TCP or NVMe/RDMA.
     Volume,
     /// Emulated drives, with data.
     Emulated,
     /// The same behind a node: a process that serves each, or with `level` a pool of them, as a
-    /// volume over NVMe/TCP.
+    /// volume over NVMe/TCP or, with `transport`, NVMe/RDMA.
     Node,
     /// RAID 6 in place over emulated drives or files.
     InplaceRaid6,
     /// A volume of a pool over emulated drives or files.
     Pool,
+}
+
+/// How a node is reached: by TCP on loopback, or by RDMA at the machine's first device for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Transport {
+    /// NVMe/TCP.
+    Tcp,
+    /// NVMe/RDMA.
+    Rdma,
 }
 
 /// The clock that emulated drives go by.

@@ -134,6 +134,11 @@ fn a_typo_is_named_with_its_line_and_column() {
             "mine.toml:13:1: does not belong to this kind",
         ),
         (
+            "scale = 0.0001",
+            "transport = \"rdma\"",
+            "mine.toml:13:1: does not belong to this kind",
+        ),
+        (
             "name = \"two\"",
             "name = \"Two\"",
             "mine.toml:16:1: \"Two\" is no name",

@@ -1,11 +1,13 @@
 //! [`Front`]: what a report says first, in whichever form: the answers, and the figures that carry
 //! them.
 
+use std::collections::BTreeSet;
+
 use super::matrix::{Cell, Matrix};
 use crate::experiment::{
     Answered, Figure, Results, Standing, answered, claim, figures, sizing, two_digits,
 };
-use crate::plan::{Metric, Plan};
+use crate::plan::{Metric, Plan, Target};
 
 /// Sentences that head a report.
 const SENTENCES: usize = 3;
@@ -163,6 +165,7 @@ fn caveats(plan: &Plan, results: &Results, head: &[&Answered]) -> Vec<String> {
     if results.size.as_deref() == Some("smoke") {
         found.push("Size smoke shows that everything works together, nothing else".to_owned());
     }
+    found.extend(left_out(plan, results));
     found.extend(head.iter().filter_map(|one| one.note.clone()));
     if plan.run.most_repetitions() == 2 {
         found.push(
@@ -180,6 +183,19 @@ fn caveats(plan: &Plan, results: &Results, head: &[&Answered]) -> Vec<String> {
         found.push(format!("This machine had a part in the figures: {both}"));
     }
     found
+}
+
+/// A line a reason, with the targets that were not run for it.
+fn left_out(plan: &Plan, results: &Results) -> Vec<String> {
+    let reasons = results.left_out.iter().map(|one| one.reason.as_str());
+    let reasons: BTreeSet<&str> = reasons.collect();
+    let lines = reasons.into_iter().map(|reason| {
+        let for_it = |target: &&Target| results.left_out(&target.name) == Some(reason);
+        let labels = plan.targets.iter().filter(for_it).map(Target::label);
+        let labels: Vec<&str> = labels.collect();
+        format!("Not run: {} ({reason})", labels.join("; "))
+    });
+    lines.collect()
 }
 
 /// A line a reason, with the ratios that it is of.

@@ -98,7 +98,9 @@ fn answer(page: &mut Html, front: &Front<'_>) {
 fn setup(page: &mut Html, plan: &Plan, results: &Results) {
     let ended = results.ended.as_deref().unwrap_or("not complete");
     let size = results.size.as_deref().unwrap_or("as the plan has it");
-    let targets: Vec<&str> = plan.targets.iter().map(|target| target.label()).collect();
+    let run = plan.targets.iter();
+    let run = run.filter(|target| results.left_out(&target.name).is_none());
+    let targets: Vec<&str> = run.map(|target| target.label()).collect();
     let mut here = vec![
         ("machine".to_owned(), results.machine.summary()),
         ("targets".to_owned(), targets.join("; ")),
