@@ -1,7 +1,8 @@
 //! `flashyard snapshot send` and `volume receive`: copies of snapshots that leave the node.
 //!
-//! Data goes over NVMe/TCP, as a host has it, and everything else over the REST API. Neither a
-//! snapshot nor a volume in use is touched: a clone is read, and a volume aside is written.
+//! Data goes over NVMe/TCP or NVMe/RDMA, as a host has it, and everything else over the REST API.
+//! Neither a snapshot nor a volume in use is touched: a clone is read, and a volume aside is
+//! written.
 
 mod aside;
 mod error;
@@ -12,6 +13,7 @@ mod replicate;
 mod send;
 mod transfer;
 
+use api::PortTransport;
 use clap::Args;
 use client::Client;
 use initiator::{ConnectOptions, Credentials, TargetAddress};
@@ -24,7 +26,7 @@ pub use self::send::SendSnapshot;
 use self::aside::Aside;
 use self::error::CopyError;
 use crate::host_secrets::HostSecrets;
-use crate::reach::{addresses_of, first_that_answers};
+use crate::reach::{addresses_of, first_that_answers, rdma_addresses_of};
 
 /// What names of things begin with that are there for one copy only.
 const PREFIX: &str = "stream-";
@@ -35,6 +37,9 @@ pub struct Access {
     /// Connect as this host of the node; otherwise one is made for the time, with a key of its own
     #[arg(long, value_name = "HOST")]
     host: Option<api::Name>,
+    /// How data goes, by tcp or rdma [default: rdma where the node has no port of TCP]
+    #[arg(long)]
+    transport: Option<PortTransport>,
     #[command(flatten)]
     secrets: HostSecrets,
     /// What is made for the time is called so, and quietly left where it cannot be deleted: the
@@ -80,6 +85,7 @@ impl Tls {
 pub struct Connecting {
     name: api::Name,
     options: ConnectOptions,
+    transport: PortTransport,
     tls: bool,
 }
 
@@ -100,13 +106,17 @@ impl Access {
         Ok(Connecting {
             name: name.clone(),
             options,
+            transport: self.transport_to(&client.status()?),
             tls: self.secrets.has_tls_key(),
         })
     }
 
     /// A host that nobody else can be: it proves a secret, or connects under TLS.
     fn made(&self, client: &Client, aside: &mut Aside) -> Result<Connecting, CopyError> {
-        let tls = self.tls.of(&client.status()?)?;
+        let status = client.status()?;
+        let transport = self.transport_to(&status);
+        let in_the_clear = transport == PortTransport::Rdma && self.tls != Tls::Always;
+        let tls = !in_the_clear && self.tls.of(&status)?;
         let nqn = format!("nqn.2014-08.org.nvmexpress:uuid:{}", Uuid::new_v4());
         let name = self.name()?;
         let mut options = ConnectOptions::new(&nqn);
@@ -122,7 +132,23 @@ impl Access {
             let secret = made.secret.reveal().parse().map_err(|_| unusable(()))?;
             options.credentials = Some(Credentials::new(secret, None));
         }
-        Ok(Connecting { name, options, tls })
+        Ok(Connecting {
+            name,
+            options,
+            transport,
+            tls,
+        })
+    }
+
+    /// How a node is reached: as it was told, or as it can be.
+    fn transport_to(&self, status: &api::Status) -> PortTransport {
+        let no_tcp = status.nvme_addresses.is_empty() && !status.nvme_rdma_addresses.is_empty();
+        let usual = if no_tcp {
+            PortTransport::Rdma
+        } else {
+            PortTransport::Tcp
+        };
+        self.transport.unwrap_or(usual)
     }
 
     /// What a host or a volume is called that is made for the time.
@@ -157,8 +183,16 @@ fn address(
     volume: &api::Volume,
     connecting: &Connecting,
 ) -> Result<TargetAddress, CopyError> {
-    let found = addresses_of(&client.status()?, volume, connecting.tls)?;
-    let none = || CopyError::Refused("the node serves no NVMe/TCP address for this host".into());
+    let status = client.status()?;
+    let (found, transport) = match connecting.transport {
+        PortTransport::Tcp => (addresses_of(&status, volume, connecting.tls)?, "NVMe/TCP"),
+        PortTransport::Rdma => (rdma_addresses_of(&status, volume)?, "NVMe/RDMA"),
+    };
+    let none = || {
+        CopyError::Refused(format!(
+            "the node serves no {transport} address for this host"
+        ))
+    };
     first_that_answers(found).ok_or_else(none)
 }
 
