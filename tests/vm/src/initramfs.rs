@@ -67,10 +67,11 @@ const MODULES: [&str; 18] = [
 /// how fast it is, and what a root on this machine's files needs.
 const LATER: [&str; 5] = ["brd", "raid456", "9pnet_virtio", "9p", "overlay"];
 
-/// Modules of RDMA: a device of software over a network of its own, and hosts and controllers over
-/// it.
-const RDMA: [&str; 6] = [
+/// Modules of RDMA: a device of software over a network of its own, which may be a bad one, and
+/// hosts and controllers over it.
+const RDMA: [&str; 7] = [
     "dummy",
+    "sch_netem",
     "crc32_generic",
     "rdma_rxe",
     "rdma_ucm",

@@ -17,6 +17,8 @@ mod pools;
 mod queries;
 mod rdma;
 mod rdma_library;
+#[cfg(feature = "long")]
+mod rdma_loss;
 mod reservations;
 mod restart;
 mod tls;
@@ -144,6 +146,19 @@ fn linux_6_12_rdma_library() {
         rdma::devices,
         rdma_library::scenario,
     );
+}
+
+/// Of two guests, on a network that is made bad.
+#[cfg(feature = "long")]
+#[test]
+fn linux_6_12_rdma_loss() {
+    let directory = profile_directory().with_file_name("vm");
+    let image = image(
+        Suite::Trixie,
+        &profile_directory().join("flashyard"),
+        &directory,
+    );
+    rdma_loss::run(image, "trixie rdma loss");
 }
 
 /// One kernel is enough for what os-brick does.

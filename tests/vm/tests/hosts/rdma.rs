@@ -16,11 +16,12 @@ const PACKAGES: [&str; 4] = [
 ];
 
 /// The tools run on libraries of their own. The node is given those of RDMA alone.
-pub const PREPARE: &str = "
+pub const TOOLS: &str = "
     mkdir -p /tools /rdma /usr/lib/x86_64-linux-gnu
     tar -x -f /dev/nvme0n1 -C /tools
-    for tool in rdma rping; do
-        place=$(find /tools -name $tool -type f | head -n 1)
+    for tool in rdma rping tc; do
+        place=$(find /tools -name $tool -type f -perm /111 | head -n 1)
+        rm -f /bin/$tool
         cat >/bin/$tool <<END
 #!/bin/sh
 exec /tools/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2 \
@@ -33,7 +34,10 @@ END
     for library in libibverbs librdmacm libnl; do
         find /tools/lib /tools/usr/lib -name $library'*.so.*' -exec cp -d {} /rdma/ \\;
     done
-    for module in /modules/rdma/*.ko; do insmod $module; done
+    for module in /modules/rdma/*.ko; do insmod $module; done\n";
+
+/// A network of this guest alone.
+const NETWORK: &str = "
     ip link set dummy0 up
     ip address add 10.99.0.1/24 dev dummy0";
 
@@ -62,7 +66,10 @@ pub const NODE: &str = "
 
 pub const START: &str = "LD_LIBRARY_PATH=/rdma exec flashyard serve --config /tmp/flashyard.toml";
 
-const OVER_RDMA: &str = "-t rdma -a 10.99.0.1 -s 4420";
+/// Our own host has the libraries as the node has them.
+pub const PERF: &str = "env LD_LIBRARY_PATH=/rdma flashyard perf";
+
+pub const OVER_RDMA: &str = "-t rdma -a 10.99.0.1 -s 4420";
 
 /// Fetches tools and libraries and puts them on a drive, as one archive.
 pub fn devices(directory: &Path) -> Vec<String> {
@@ -70,14 +77,23 @@ pub fn devices(directory: &Path) -> Vec<String> {
     tools::drive(directory, Suite::Bookworm, "rdma-tools", &PACKAGES, &kept)
 }
 
-pub fn scenario(guest: &mut Guest, node: Node) {
-    // The one outside is of no use here.
-    drop(node);
-    guest.check("tools and modules", PREPARE);
+/// All but the device.
+pub fn prepare(guest: &mut Guest) {
+    guest.check("tools and modules", &format!("{TOOLS}{NETWORK}"));
+    settings(guest);
+}
+
+pub fn settings(guest: &mut Guest) {
     guest.check(
         "settings",
         &format!("cat >/tmp/flashyard.toml <<'END'\n{SETTINGS}\nEND"),
     );
+}
+
+pub fn scenario(guest: &mut Guest, node: Node) {
+    // The one outside is of no use here.
+    drop(node);
+    prepare(guest);
     guest.spawn("node", START);
     guest.eventually(
         "the node serves",
@@ -143,6 +159,7 @@ pub fn scenario(guest: &mut Guest, node: Node) {
     attached(guest);
     two_paths(guest, nqn);
     proved(guest);
+    copied(guest);
 }
 
 /// The node tells of its RDMA port, and `attach` has the kernel connect to it.
@@ -314,5 +331,62 @@ fn proved(guest: &mut Guest) {
             dd if=$device of=/dev/null bs=64k count=4 iflag=direct
             flashyard detach v512"
         ),
+    );
+}
+
+/// A snapshot is sent from volume to volume of a node that has no port of TCP any more: our own
+/// host reads and writes it over RDMA.
+fn copied(guest: &mut Guest) {
+    let over_tcp = "[[nvme.ports]]\nlisten = \"127.0.0.1:4420\"\n";
+    let without = SETTINGS.replacen(over_tcp, "", 1);
+    assert!(without.len() < SETTINGS.len(), "{SETTINGS}");
+    guest.check(
+        "the node ends, and loses its port of TCP",
+        &format!(
+            "kill $(pidof flashyard)
+            while pidof flashyard; do sleep 0.2; done
+            cat >/tmp/flashyard.toml <<'END'\n{without}\nEND"
+        ),
+    );
+    guest.spawn("node", START);
+    guest.eventually(
+        "it serves hosts over RDMA alone",
+        60,
+        &format!(
+            "{NODE} flashyard port list >/tmp/ports
+            grep -w rdma /tmp/ports | grep -w optimized && ! grep -w tcp /tmp/ports"
+        ),
+    );
+    guest.check(
+        "a volume with a snapshot",
+        &format!(
+            "{NODE}
+            flashyard host key guest --remove
+            for drive in p0 p1 p2; do flashyard drive add $drive /tmp/$drive --size 256MiB; done
+            flashyard pool create fast --level raid5 --drives p0,p1,p2
+            flashyard volume create original --pool fast --size 64MiB --allow guest
+            device=$(flashyard attach original --transport rdma)
+            head -c 5000000 /dev/urandom >/tmp/data
+            dd if=/tmp/data of=$device bs=1M conv=fsync
+            flashyard detach original
+            flashyard snapshot create original=monday"
+        ),
+    );
+    guest.check(
+        "a copy over RDMA",
+        &format!(
+            "{NODE} export LD_LIBRARY_PATH=/rdma
+            flashyard snapshot send monday | flashyard volume receive copy --pool fast \
+                --snapshot tuesday --transport rdma --allow guest
+            device=$(flashyard attach copy --transport rdma)
+            dd if=$device of=/tmp/read bs=1M count=5 iflag=direct
+            cmp -n 5000000 /tmp/data /tmp/read
+            flashyard detach copy"
+        ),
+    );
+    guest.refused(
+        "no copy over TCP",
+        &format!("{NODE} flashyard snapshot send monday --transport tcp >/tmp/stream"),
+        "the node serves no NVMe/TCP address",
     );
 }

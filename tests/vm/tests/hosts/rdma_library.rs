@@ -2,12 +2,48 @@
 
 use vm::{Guest, Node};
 
-use crate::rdma::{DEVICE, NODE, PREPARE, SETTINGS, START};
+use crate::rdma::{DEVICE, NODE, PERF, START, prepare};
 
 const NQN: &str = "nqn.2026-11.example.flashyard:inside:both";
 
-/// The libraries, as the node has them.
-const PERF: &str = "env LD_LIBRARY_PATH=/rdma flashyard perf";
+/// A drive in the lab's process, and behind nodes by either transport; little of it, as the guest's
+/// processors are emulated.
+const PLAN: &str = r#"
+name = "transports"
+title = "Transports"
+question = "Does the lab reach its nodes over both transports?"
+baseline = "local"
+run.runtime = "500ms"
+run.repetitions = 1
+[[target]]
+name = "local"
+kind = "emulated"
+profile = "cm6-v-3.2"
+scale = 0.00002
+dilation = 200
+[[target]]
+name = "over-tcp"
+kind = "node"
+transport = "tcp"
+profile = "cm6-v-3.2"
+scale = 0.00002
+dilation = 200
+[[target]]
+name = "over-rdma"
+kind = "node"
+transport = "rdma"
+profile = "cm6-v-3.2"
+scale = 0.00002
+dilation = 200
+[[workload]]
+name = "mix"
+rw = "randrw"
+read_percent = 75
+bs = ["4k", "64k"]
+depth = 4
+"#;
+
+const LAB: &str = "env LD_LIBRARY_PATH=/rdma flashyard lab run /tmp/transports.toml";
 
 /// A host of the test's own.
 const HOST: &str = "env LD_LIBRARY_PATH=/rdma rdma-host";
@@ -15,11 +51,7 @@ const HOST: &str = "env LD_LIBRARY_PATH=/rdma rdma-host";
 pub fn scenario(guest: &mut Guest, node: Node) {
     // The one outside is of no use here.
     drop(node);
-    guest.check("tools and modules", PREPARE);
-    guest.check(
-        "settings",
-        &format!("cat >/tmp/flashyard.toml <<'END'\n{SETTINGS}\nEND"),
-    );
+    prepare(guest);
     lacking(guest);
     guest.check("an RDMA device of software", DEVICE);
     guest.refused(
@@ -42,6 +74,7 @@ pub fn scenario(guest: &mut Guest, node: Node) {
     );
     discovered(guest);
     verified(guest);
+    experiment(guest);
     proved(guest);
     restarted(guest);
     broken(guest);
@@ -67,6 +100,18 @@ fn start(guest: &mut Guest) {
 fn lacking(guest: &mut Guest) {
     let target = target(1);
     guest.refused("no device", &format!("{PERF} {target}"), "no RDMA device");
+    guest.check(
+        "a plan",
+        &format!("cat >/tmp/transports.toml <<'END'\n{PLAN}\nEND"),
+    );
+    guest.check(
+        "an experiment says what this machine cannot have, and runs the rest",
+        &format!(
+            "{LAB} --results /tmp/transports.json 2>&1 | tee /tmp/said
+            grep 'left out: over-rdma: this machine has no RoCE device' /tmp/said
+            grep -A 2 left_out /tmp/transports.json | grep over-rdma"
+        ),
+    );
     guest.refused(
         "no digests",
         &format!("{PERF} {target} --data-digest"),
@@ -111,6 +156,23 @@ fn verified(guest: &mut Guest) {
             "{PERF} {} --rw randrw --bs 4k --size 2m --iodepth 32 --numjobs 2 --runtime 3s \
                 --verify crc32c --no-in-capsule",
             target(2)
+        ),
+    );
+}
+
+/// The lab starts nodes of its own for a plan, and reaches them as it says.
+fn experiment(guest: &mut Guest) {
+    let results = "/tmp/transports.json";
+    let begin = format!("{LAB} --results {results} --restart");
+    guest.spawn("experiment", &begin);
+    guest.join("an experiment over both transports", "experiment", 120);
+    guest.check(
+        "two loads on each target",
+        &format!(
+            "! grep left_out {results}
+            for target in local over-tcp over-rdma; do
+                [ $(grep -c \"\\\"target\\\": \\\"$target\\\"\" {results}) = 2 ]
+            done"
         ),
     );
 }
