@@ -1,6 +1,10 @@
-//! Where a block is: [`Location`] in a segment, and the map's [`Entry`] with its checksum.
+//! Where a block is: its [`BlockNumber`] in a volume, its [`Location`] in a segment, and the map's
+//! [`Entry`] with its checksum.
 
 use crate::ids::{LayerId, SegmentNumber};
+use block::Lba;
+use std::fmt;
+use std::ops::{Add, AddAssign, Range, Sub};
 
 /// Bytes of a pool block, the unit of everything in the pool.
 pub const BLOCK_BYTES: usize = 4096;
@@ -14,6 +18,94 @@ const COLUMN_BITS: u32 = 5;
 pub(crate) const ROWS_MAX: u32 = 1 << ROW_BITS;
 /// Writes up to this many blocks go into one stripe.
 pub(crate) const ATOMIC_BLOCKS: u64 = 16;
+
+/// A block of a volume or snapshot, and of each of its layers: they are numbered from 0 on. How
+/// many blocks something has is a plain number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub(crate) struct BlockNumber(u64);
+
+impl BlockNumber {
+    pub const FIRST: BlockNumber = BlockNumber(0);
+    /// Numbers of volumes' blocks are below this.
+    pub const END: BlockNumber = BlockNumber(VOLUME_BLOCKS_MAX);
+    /// None is higher.
+    pub const MOST: BlockNumber = BlockNumber(u64::MAX);
+
+    pub const fn new(number: u64) -> BlockNumber {
+        BlockNumber(number)
+    }
+
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// The one in which a byte of a volume is.
+    pub const fn of_byte(byte: u64) -> BlockNumber {
+        BlockNumber(byte / BLOCK_BYTES as u64)
+    }
+
+    /// Its first byte.
+    pub const fn first_byte(self) -> u64 {
+        self.0 * BLOCK_BYTES as u64
+    }
+
+    /// Hosts address the blocks of a volume by the same numbers.
+    pub const fn lba(self) -> Lba {
+        Lba(self.0)
+    }
+
+    /// It and all behind it.
+    pub fn onwards(self) -> impl Iterator<Item = BlockNumber> {
+        (self.0..).map(BlockNumber)
+    }
+}
+
+impl From<Lba> for BlockNumber {
+    fn from(lba: Lba) -> BlockNumber {
+        BlockNumber(lba.0)
+    }
+}
+
+/// The block so many blocks behind it.
+impl Add<u64> for BlockNumber {
+    type Output = BlockNumber;
+
+    fn add(self, blocks: u64) -> BlockNumber {
+        BlockNumber(self.0 + blocks)
+    }
+}
+
+impl AddAssign<u64> for BlockNumber {
+    fn add_assign(&mut self, blocks: u64) {
+        self.0 += blocks;
+    }
+}
+
+/// How many blocks it is behind an earlier one.
+impl Sub for BlockNumber {
+    type Output = u64;
+
+    fn sub(self, earlier: BlockNumber) -> u64 {
+        self.0 - earlier.0
+    }
+}
+
+impl fmt::Display for BlockNumber {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(out)
+    }
+}
+
+/// The blocks of a run, one by one.
+pub(crate) fn each_of(run: Range<BlockNumber>) -> impl Iterator<Item = BlockNumber> {
+    (run.start.0..run.end.0).map(BlockNumber)
+}
+
+/// The blocks of these numbers.
+#[cfg(test)]
+pub(crate) fn numbered(run: Range<u64>) -> Range<BlockNumber> {
+    BlockNumber(run.start)..BlockNumber(run.end)
+}
 
 /// A block's place: which row of which column of which segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,7 +137,7 @@ impl Location {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LayerBlock {
     pub layer: LayerId,
-    pub block: u64,
+    pub block: BlockNumber,
 }
 
 /// Where a block is and what its bytes must hash to.
@@ -78,6 +170,19 @@ impl Mapping {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_byte_is_in_the_block_whose_first_byte_is_the_last_before_it() {
+        for number in [0, 1, 77, VOLUME_BLOCKS_MAX - 1] {
+            let block = BlockNumber::new(number);
+            let next = block + 1;
+            for byte in [block.first_byte(), next.first_byte() - 1] {
+                assert_eq!(BlockNumber::of_byte(byte), block);
+            }
+            assert_eq!(BlockNumber::from(block.lba()), block);
+            assert!(block < BlockNumber::END && each_of(block..next).eq([block]));
+        }
+    }
 
     #[test]
     fn locations_round_trip_at_their_limits() {

@@ -21,7 +21,7 @@
 use crate::checkpoint::map_writer::MapWriter;
 use crate::error::PoolError;
 use crate::ids::{LayerId, SegmentNumber};
-use crate::location::{LayerBlock, Location};
+use crate::location::{BlockNumber, LayerBlock, Location};
 use crate::map::tree;
 use crate::shard::coordinator::Coordinator;
 use crate::shard::state::State;
@@ -42,10 +42,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let unmapped = std::mem::take(&mut self.state.borrow_mut().unmapped);
         let mut lost = LostNodes::new();
         // In the order of layers and blocks, so that those of one node follow each other.
-        let mut last: Option<(LayerId, Range<u64>)> = None;
+        let mut last: Option<(LayerId, Range<BlockNumber>)> = None;
         for LayerBlock { layer, block } in unmapped {
-            let is_last =
-                |(of, blocks): &(LayerId, Range<u64>)| *of == layer && blocks.contains(&block);
+            let is_last = |(of, blocks): &(LayerId, Range<BlockNumber>)| {
+                *of == layer && blocks.contains(&block)
+            };
             if last.as_ref().is_some_and(is_last) || lost.len() == GIVEN_UP_MAX {
                 continue;
             }

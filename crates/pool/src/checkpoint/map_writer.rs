@@ -3,7 +3,7 @@
 use crate::drives::redundancy;
 use crate::format::node::Node;
 use crate::ids::{LayerId, SegmentNumber};
-use crate::location::{BLOCK_BYTES, Entry, LayerBlock, Location};
+use crate::location::{BLOCK_BYTES, BlockNumber, Entry, LayerBlock, Location};
 use crate::map::fold::Ledger;
 use crate::map::tree::{NodeSink, Nodes};
 use crate::segments::zones::Zone;
@@ -341,17 +341,22 @@ impl<D: BlockDevice + 'static> NodeSink for MapWriter<'_, D> {
 
     /// Few of them are given up, each in its turn: what makes many unreadable at once may be over
     /// soon, and the maps on the drives are still as they were.
-    fn unreadable(&self, layer: LayerId, blocks: Range<u64>) -> Result<Range<u64>, IoError> {
+    fn unreadable(
+        &self,
+        layer: LayerId,
+        blocks: Range<BlockNumber>,
+    ) -> Result<Range<BlockNumber>, IoError> {
         let so_far = self.unreadable.get() + 1;
         self.unreadable.set(so_far);
         if so_far > UNREADABLE_MAX {
             return Err(IoError::UnrecoveredRead);
         }
-        let end = self.core.state.borrow().tables.blocks_most();
+        let most = self.core.state.borrow().tables.blocks_most();
+        let end = BlockNumber::FIRST + most;
         let blocks = blocks.start..blocks.end.min(end).max(blocks.start + 1);
         tracing::error!(
             layer = layer.get(),
-            ?blocks,
+            blocks = ?blocks.start.get()..blocks.end.get(),
             "a node of the map cannot be read"
         );
         let count = blocks.end - blocks.start;

@@ -1,7 +1,7 @@
 //! A node of a layer's map: up to 254 records sorted by block number.
 
 use crate::ids::LayerId;
-use crate::location::{BLOCK_BYTES, Entry, Location, Mapping, VOLUME_BLOCKS_MAX};
+use crate::location::{BLOCK_BYTES, BlockNumber, Entry, Location, Mapping};
 use block::Buffer;
 use std::ops::Range;
 
@@ -28,14 +28,14 @@ pub(crate) const LEVELS_MAX: u8 = 8;
 /// block of a child and where the child is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NodeRecord {
-    pub block: u64,
+    pub block: BlockNumber,
     /// How many: one, but for a run.
     pub blocks: u64,
     pub mapping: Mapping,
 }
 
 impl NodeRecord {
-    pub fn one(block: u64, entry: Entry) -> NodeRecord {
+    pub fn one(block: BlockNumber, entry: Entry) -> NodeRecord {
         NodeRecord {
             block,
             blocks: 1,
@@ -44,7 +44,7 @@ impl NodeRecord {
     }
 
     /// Blocks that are in no place.
-    pub fn run(blocks: Range<u64>, mapping: Mapping) -> NodeRecord {
+    pub fn run(blocks: Range<BlockNumber>, mapping: Mapping) -> NodeRecord {
         NodeRecord {
             block: blocks.start,
             blocks: blocks.end - blocks.start,
@@ -53,12 +53,12 @@ impl NodeRecord {
     }
 
     /// One past its last block.
-    pub fn end(&self) -> u64 {
+    pub fn end(&self) -> BlockNumber {
         self.block + self.blocks
     }
 
     /// True when a leaf's record says something of a block that is not below its first.
-    pub fn covers(&self, block: u64) -> bool {
+    pub fn covers(&self, block: BlockNumber) -> bool {
         block < self.end()
     }
 
@@ -70,13 +70,13 @@ impl NodeRecord {
             Mapping::Hole => (RUN | length, 0),
             Mapping::Lost => (RUN | RUN_LOST | length, 0),
         };
-        let low = u128::from(self.block & BLOCK_MASK);
+        let low = u128::from(self.block.get() & BLOCK_MASK);
         (low | u128::from(place) << BLOCK_BITS | u128::from(crc) << CRC_SHIFT).to_le_bytes()
     }
 
     fn unpack(bytes: [u8; RECORD_BYTES]) -> NodeRecord {
         let word = u128::from_le_bytes(bytes);
-        let block = word as u64 & BLOCK_MASK;
+        let block = BlockNumber::new(word as u64 & BLOCK_MASK);
         let place = (word >> BLOCK_BITS) as u64 & PLACE_MASK;
         if place & RUN == 0 {
             let at = Location::unpack(place);
@@ -101,8 +101,8 @@ pub(crate) struct Node {
     bytes: Buffer,
     /// Blocks of the first and the last record. With these here a look-up reads one place of
     /// `bytes` only, and waits for memory once.
-    first: u64,
-    last: u64,
+    first: BlockNumber,
+    last: BlockNumber,
     count: u8,
     level: u8,
 }
@@ -115,8 +115,10 @@ impl Node {
         bytes[4] = level;
         bytes[6..8].copy_from_slice(&(records.len() as u16).to_le_bytes());
         bytes[8..12].copy_from_slice(&layer.get().to_le_bytes());
-        let first = records.first().map_or(0, |record| record.block);
-        bytes[16..24].copy_from_slice(&first.to_le_bytes());
+        let first = records
+            .first()
+            .map_or(BlockNumber::FIRST, |record| record.block);
+        bytes[16..24].copy_from_slice(&first.get().to_le_bytes());
         let (slots, _) = bytes[HEADER_BYTES..].as_chunks_mut();
         for (slot, record) in slots.iter_mut().zip(records) {
             *slot = record.pack();
@@ -135,8 +137,8 @@ impl Node {
         let end = HEADER_BYTES + count(&bytes) * RECORD_BYTES;
         let (records, _) = bytes[HEADER_BYTES..end].as_chunks();
         Node {
-            first: records.first().map_or(0, key),
-            last: records.last().map_or(0, key),
+            first: records.first().map_or(BlockNumber::FIRST, key),
+            last: records.last().map_or(BlockNumber::FIRST, key),
             count: records.len() as u8,
             level: bytes[4],
             bytes,
@@ -152,7 +154,7 @@ impl Node {
     }
 
     /// From its first record's block to its last one's.
-    pub fn blocks(&self) -> Range<u64> {
+    pub fn blocks(&self) -> Range<BlockNumber> {
         let last = self.len().checked_sub(1).map(|last| self.record(last));
         self.first..last.map_or(self.first, |last| last.end())
     }
@@ -179,28 +181,28 @@ impl Node {
     }
 
     /// The last record whose block number is below or equal to `block`.
-    pub fn find(&self, block: u64) -> Option<NodeRecord> {
+    pub fn find(&self, block: BlockNumber) -> Option<NodeRecord> {
         let rank = self.rank(block);
         (rank > 0).then(|| self.record(rank - 1))
     }
 
     /// Says that `block` will be looked for soon: of many that are said so first, the memory comes
     /// at the same time.
-    pub fn prefetch(&self, block: u64) {
+    pub fn prefetch(&self, block: BlockNumber) {
         self.bytes
             .prefetch(HEADER_BYTES + self.guess(block) * RECORD_BYTES);
     }
 
     /// Which record has `block` if blocks are evenly spaced. They are mostly written in runs:
     /// looking there first saves the memory accesses of a search.
-    fn guess(&self, block: u64) -> usize {
+    fn guess(&self, block: BlockNumber) -> usize {
         let span = self.last - self.first;
-        let offset = block.saturating_sub(self.first).min(span);
+        let offset = block.get().saturating_sub(self.first.get()).min(span);
         (offset * u64::from(self.count.saturating_sub(1)) / span.max(1)) as usize
     }
 
     /// How many records have a block number below or equal to `block`.
-    pub fn rank(&self, block: u64) -> usize {
+    pub fn rank(&self, block: BlockNumber) -> usize {
         if block < self.first || self.count == 0 {
             return 0;
         }
@@ -222,12 +224,12 @@ impl Node {
 /// Says whether records follow each other, none of them beyond what a volume can have; above leaves
 /// there are children only.
 fn is_in_order(mut records: impl Iterator<Item = NodeRecord>, level: u8) -> bool {
-    let mut end = 0;
+    let mut end = BlockNumber::FIRST;
     records.all(|record| {
         let follows = record.block >= end;
         end = record.end();
         let kind = level == 0 || record.mapping.entry().is_some();
-        follows && end <= VOLUME_BLOCKS_MAX && kind
+        follows && end <= BlockNumber::END && kind
     })
 }
 
@@ -236,14 +238,15 @@ fn count(bytes: &[u8]) -> usize {
     usize::from(u16::from_le_bytes([bytes[6], bytes[7]]))
 }
 
-fn key(record: &[u8; RECORD_BYTES]) -> u64 {
-    u128::from_le_bytes(*record) as u64 & BLOCK_MASK
+fn key(record: &[u8; RECORD_BYTES]) -> BlockNumber {
+    BlockNumber::new(u128::from_le_bytes(*record) as u64 & BLOCK_MASK)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ids::SegmentNumber;
+    use crate::location::{VOLUME_BLOCKS_MAX, numbered};
     use proptest::prelude::*;
 
     fn gap() -> impl Strategy<Value = u64> {
@@ -263,13 +266,14 @@ mod tests {
                 at
             });
             let blocks: Vec<u64> = blocks.collect();
-            let hole = |&block: &u64| NodeRecord::run(block..block + 1, Mapping::Hole);
+            let hole = |&block: &u64| NodeRecord::run(numbered(block..block + 1), Mapping::Hole);
             let records: Vec<NodeRecord> = blocks.iter().map(hole).collect();
             let node = Node::build(LayerId::new(1), 0, &records);
             for (index, offset) in asked {
                 let near = blocks.get(index.index(blocks.len().max(1))).copied().unwrap_or(1);
-                let block = (near + offset).saturating_sub(1);
-                let expected = blocks.iter().filter(|at| **at <= block).count();
+                let number = (near + offset).saturating_sub(1);
+                let block = BlockNumber::new(number);
+                let expected = blocks.iter().filter(|at| **at <= number).count();
                 node.prefetch(block);
                 prop_assert_eq!(node.rank(block), expected);
             }
@@ -280,7 +284,7 @@ mod tests {
     fn a_full_node_keeps_its_records_and_finds_them() {
         let records: Vec<NodeRecord> = (0..NODE_RECORDS as u64)
             .map(|number| {
-                let block = number * 3 + (1 << 39);
+                let block = BlockNumber::new(number * 3 + (1 << 39));
                 let at = Location {
                     segment: SegmentNumber::new(number as u32),
                     column: 1,
@@ -299,29 +303,30 @@ mod tests {
         assert_eq!((node.level(), node.len()), (1, 254));
         assert_eq!(node.records().collect::<Vec<_>>(), records);
         assert_eq!(node.rank(records[9].block), 10);
-        assert_eq!(node.rank(records[9].block - 1), 9);
-        assert_eq!(node.rank(0), 0);
-        assert_eq!(node.rank(u64::MAX), 254);
+        assert_eq!(node.rank(BlockNumber::new(records[9].block.get() - 1)), 9);
+        assert_eq!(node.rank(BlockNumber::FIRST), 0);
+        assert_eq!(node.rank(BlockNumber::MOST), 254);
     }
 
     #[test]
     fn runs_are_as_long_as_a_volume_can_be_and_those_of_version_1_are_one_block() {
         for mapping in [Mapping::Hole, Mapping::Lost] {
             for run in [0..1, 5..6, 7..VOLUME_BLOCKS_MAX, 0..VOLUME_BLOCKS_MAX] {
-                let record = NodeRecord::run(run, mapping);
+                let record = NodeRecord::run(numbered(run), mapping);
                 assert_eq!(NodeRecord::unpack(record.pack()), record);
             }
         }
         let mut first = [0; RECORD_BYTES];
         first[0] = 77;
         first[5..12].fill(0xff);
-        let hole = NodeRecord::run(77..78, Mapping::Hole);
+        let hole = NodeRecord::run(numbered(77..78), Mapping::Hole);
         assert_eq!(NodeRecord::unpack(first), hole);
     }
 
     #[test]
     fn a_node_says_something_up_to_the_end_of_its_last_run() {
-        let run = NodeRecord::run(10..500, Mapping::Hole);
-        assert_eq!(Node::build(LayerId::new(1), 0, &[run]).blocks(), 10..500);
+        let run = NodeRecord::run(numbered(10..500), Mapping::Hole);
+        let node = Node::build(LayerId::new(1), 0, &[run]);
+        assert_eq!(node.blocks(), numbered(10..500));
     }
 }

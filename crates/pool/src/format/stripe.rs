@@ -2,7 +2,7 @@
 
 use crate::format::plausible::COUNT_MAX;
 use crate::ids::{Generation, LayerId, SegmentNumber, Sequence, ShardId};
-use crate::location::{BLOCK_BYTES, LayerBlock, Location, VOLUME_BLOCKS_MAX};
+use crate::location::{BLOCK_BYTES, BlockNumber, LayerBlock, Location};
 use crate::mutation::Mutation;
 use siphasher::sip128::{Hasher128, SipHasher24};
 use std::hash::Hasher;
@@ -65,14 +65,14 @@ pub(crate) enum Record {
     /// A block that the host wrote.
     Data {
         layer: LayerId,
-        block: u64,
+        block: BlockNumber,
         crc: u32,
     },
     /// A live block brought here from a segment that is being cleaned; counts only if the map
     /// still says `from`, in the segment's life `generation`.
     Moved {
         layer: LayerId,
-        block: u64,
+        block: BlockNumber,
         crc: u32,
         from: Location,
         generation: Generation,
@@ -80,7 +80,7 @@ pub(crate) enum Record {
     /// Blocks that the host gave back; owns no block of the stripe.
     Hole {
         layer: LayerId,
-        block: u64,
+        block: BlockNumber,
         blocks: u32,
     },
     /// A block of zeroes that fills up the last row.
@@ -156,8 +156,8 @@ impl Bounds {
 
 fn is_within_volumes(record: &Record) -> bool {
     match *record {
-        Record::Data { block, .. } | Record::Moved { block, .. } => block < VOLUME_BLOCKS_MAX,
-        Record::Hole { block, blocks, .. } => block + u64::from(blocks) <= VOLUME_BLOCKS_MAX,
+        Record::Data { block, .. } | Record::Moved { block, .. } => block < BlockNumber::END,
+        Record::Hole { block, blocks, .. } => block + u64::from(blocks) <= BlockNumber::END,
         Record::Pad { .. } => true,
     }
 }
@@ -179,9 +179,9 @@ pub(crate) struct Header {
     pub records: Vec<Record>,
 }
 
-fn raw(kind: u8, block: u64, layer: u32, value: u32) -> Raw {
+fn raw(kind: u8, low: u64, layer: u32, value: u32) -> Raw {
     Raw {
-        kind_and_block: (u64::from(kind) << 56 | block).into(),
+        kind_and_block: (u64::from(kind) << 56 | low).into(),
         layer: layer.into(),
         value: value.into(),
     }
@@ -207,7 +207,9 @@ impl Header {
         };
         for record in &self.records {
             match *record {
-                Record::Data { layer, block, crc } => push(raw(KIND_DATA, block, layer.get(), crc)),
+                Record::Data { layer, block, crc } => {
+                    push(raw(KIND_DATA, block.get(), layer.get(), crc))
+                }
                 Record::Moved {
                     layer,
                     block,
@@ -215,7 +217,7 @@ impl Header {
                     from,
                     generation,
                 } => {
-                    push(raw(KIND_MOVED, block, layer.get(), crc));
+                    push(raw(KIND_MOVED, block.get(), layer.get(), crc));
                     push(raw(KIND_FROM, from.pack(), generation.get(), 0));
                 }
                 Record::Hole {
@@ -223,7 +225,7 @@ impl Header {
                     block,
                     blocks,
                 } => {
-                    push(raw(KIND_HOLE, block, layer.get(), blocks));
+                    push(raw(KIND_HOLE, block.get(), layer.get(), blocks));
                 }
                 Record::Pad { crc } => push(raw(KIND_PAD, 0, 0, crc)),
             }
@@ -313,7 +315,8 @@ fn split(raw: &Raw) -> (u8, u64) {
 }
 
 fn decode_record(first: Raw, more: &mut impl Iterator<Item = Raw>) -> Option<Record> {
-    let (kind, block) = split(&first);
+    let (kind, low) = split(&first);
+    let block = BlockNumber::new(low);
     let (layer, value) = (LayerId::new(first.layer.get()), first.value.get());
     Some(match kind {
         KIND_DATA => Record::Data {
@@ -368,12 +371,12 @@ mod tests {
             records: vec![
                 Record::Data {
                     layer: LayerId::new(1),
-                    block: 5,
+                    block: BlockNumber::new(5),
                     crc: 6,
                 },
                 Record::Moved {
                     layer: LayerId::new(2),
-                    block: (1 << 40) - 1,
+                    block: BlockNumber::new((1 << 40) - 1),
                     crc: 7,
                     from: Location {
                         segment: SegmentNumber::new(3),
@@ -384,7 +387,7 @@ mod tests {
                 },
                 Record::Hole {
                     layer: LayerId::new(1),
-                    block: 100,
+                    block: BlockNumber::new(100),
                     blocks: u32::MAX,
                 },
                 Record::Pad { crc: 1 },

@@ -4,7 +4,7 @@ use crate::format::body::{Body, Decided, DecidedLog};
 use crate::format::node::{Node, NodeRecord};
 use crate::format::{stripe, superblock};
 use crate::ids::{Generation, LayerId, SegmentNumber, Sequence, ShardId, SnapshotId, VolumeId};
-use crate::location::{Entry, Location, Mapping};
+use crate::location::{BlockNumber, Entry, Location, Mapping, numbered};
 use crate::segments::zones::Zone;
 use crate::segments::{Kind, Segment, SegmentState};
 use crate::volumes::{Fold, Layer, Redirect, Root, Snapshot, Volume};
@@ -348,9 +348,9 @@ fn the_page_has_map_nodes_as_they_are() {
     let packed = (0x12_3456u64 << 31) | (9 << 26) | 0x3ab_cdef;
     let block = 0x12_3456_789a;
     let records = [
-        NodeRecord::one(block, Entry { at: AT, crc: 33 }),
-        NodeRecord::run(block + 1..block + 8, Mapping::Hole),
-        NodeRecord::run(block + 8..block + 9, Mapping::Lost),
+        NodeRecord::one(BlockNumber::new(block), Entry { at: AT, crc: 33 }),
+        NodeRecord::run(numbered(block + 1..block + 8), Mapping::Hole),
+        NodeRecord::run(numbered(block + 8..block + 9), Mapping::Lost),
     ];
     let node = Node::build(LayerId::new(6), 1, &records);
     let magic = u64::from(u32::from_le_bytes(*b"FYMN"));
@@ -405,19 +405,19 @@ fn the_page_has_the_records_of_a_stripe_as_they_are() {
         records: vec![
             Record::Data {
                 layer: LayerId::new(21),
-                block: 22,
+                block: BlockNumber::new(22),
                 crc: 23,
             },
             Record::Moved {
                 layer: LayerId::new(31),
-                block: 32,
+                block: BlockNumber::new(32),
                 crc: 33,
                 from: AT,
                 generation: Generation::new(34),
             },
             Record::Hole {
                 layer: LayerId::new(41),
-                block: 42,
+                block: BlockNumber::new(42),
                 blocks: 43,
             },
             Record::Pad { crc: 51 },

@@ -8,7 +8,7 @@
 
 use crate::format::node::{NODE_RECORDS, NodeRecord};
 use crate::ids::{Generation, LayerId};
-use crate::location::{Mapping, VOLUME_BLOCKS_MAX};
+use crate::location::{BlockNumber, Mapping};
 use crate::map::overlay::{Change, Run};
 use crate::map::tree::{self, Laid, NodeSink};
 use crate::volumes::removal::{Removal, Unneeded};
@@ -32,7 +32,7 @@ pub(crate) enum Towards {
     Child,
     /// The child's go into the parent, where they count above. What is written to the child
     /// meanwhile goes there too, as far as this has come: else it would never end.
-    Parent { through: u64 },
+    Parent { through: BlockNumber },
 }
 
 /// Who keeps count of what a merge does.
@@ -95,13 +95,13 @@ pub(crate) async fn lay<S: NodeSink + Ledger>(
 }
 
 /// Takes what is said about blocks before `at` out of `changes`.
-fn split_off_before(changes: &mut Vec<Change>, at: u64) -> Vec<Change> {
+fn split_off_before(changes: &mut Vec<Change>, at: BlockNumber) -> Vec<Change> {
     let begun = changes.partition_point(|change| change.start() < at);
     let ended = changes.partition_point(|change| change.end() <= at);
     let mut before: Vec<Change> = changes.drain(..ended).collect();
     if begun > ended {
-        before.push(changes[0].within(&(0..at)));
-        changes[0] = changes[0].within(&(at..u64::MAX));
+        before.push(changes[0].within(&(BlockNumber::FIRST..at)));
+        changes[0] = changes[0].within(&(at..BlockNumber::MOST));
     }
     before
 }
@@ -215,11 +215,11 @@ async fn clear_before<S: NodeSink + Ledger>(
     sink: &S,
     tables: &mut Tables,
     layer: LayerId,
-    end: Option<u64>,
+    end: Option<BlockNumber>,
 ) -> Result<(), IoError> {
     let clear = Change::Clear {
-        start: 0,
-        end: end.unwrap_or(VOLUME_BLOCKS_MAX),
+        start: BlockNumber::FIRST,
+        end: end.unwrap_or(BlockNumber::END),
     };
     apply(sink, tables, layer, &[clear], Laid::Above).await
 }
@@ -245,7 +245,9 @@ fn direction(tables: &Tables, fold: Fold) -> Towards {
     // must not become less meanwhile.
     let reserved = volumes.any(|volume| volume.layer == fold.child && volume.reserved);
     match mapped(fold.child) <= mapped(fold.layer) && !reserved {
-        true => Towards::Parent { through: 0 },
+        true => Towards::Parent {
+            through: BlockNumber::FIRST,
+        },
         false => Towards::Child,
     }
 }
@@ -275,7 +277,7 @@ async fn fold_some<S: NodeSink + Ledger>(
         clear_before(sink, tables, from, end).await?;
     }
     if let Towards::Parent { through } = towards {
-        *through = end.unwrap_or(VOLUME_BLOCKS_MAX);
+        *through = end.unwrap_or(BlockNumber::END);
     }
     Ok(taken)
 }
@@ -284,11 +286,11 @@ async fn fold_some<S: NodeSink + Ledger>(
 async fn as_changes<S: NodeSink>(
     sink: &S,
     root: Root,
-    end: Option<u64>,
+    end: Option<BlockNumber>,
     hides: bool,
 ) -> Result<Vec<Change>, IoError> {
     let mut changes = Vec::new();
-    let mut from = Some(0);
+    let mut from = Some(BlockNumber::FIRST);
     while let Some(at) = from.filter(|at| end.is_none_or(|end| *at < end)) {
         let (records, next) = tree::leaf_from(sink, root, at).await?;
         changes.extend(records.iter().map(as_change));

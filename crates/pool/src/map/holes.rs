@@ -2,12 +2,13 @@
 //! however many slices it crosses, and stands for those of its blocks that are one shard's: the
 //! whole of a large volume takes one entry. No I/O.
 
+use crate::location::BlockNumber;
 use crate::segments::slices::Share;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Disjoint runs, start to end.
-pub(crate) type Runs = BTreeMap<u64, u64>;
+pub(crate) type Runs = BTreeMap<BlockNumber, BlockNumber>;
 
 /// Blocks that were deallocated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,7 +28,7 @@ impl Holes {
     }
 
     /// Adds those blocks of a run that are in `share`.
-    pub fn add(&mut self, share: Share, blocks: Range<u64>) {
+    pub fn add(&mut self, share: Share, blocks: Range<BlockNumber>) {
         if share.pieces(blocks.clone()).next().is_none() {
             return;
         }
@@ -39,7 +40,7 @@ impl Holes {
         add_run(&mut self.shares[index].1, blocks);
     }
 
-    pub fn contains(&self, block: u64) -> bool {
+    pub fn contains(&self, block: BlockNumber) -> bool {
         self.shares.iter().any(|(share, runs)| {
             let before = runs.range(..=block).next_back();
             before.is_some_and(|(_, end)| block < *end) && share.owner(block) == share.shard
@@ -47,7 +48,10 @@ impl Holes {
     }
 
     /// Those of `blocks` that are holes, in pieces that may touch each other.
-    pub fn within(&self, blocks: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
+    pub fn within(
+        &self,
+        blocks: Range<BlockNumber>,
+    ) -> impl Iterator<Item = Range<BlockNumber>> + '_ {
         self.shares.iter().flat_map(move |(share, runs)| {
             // The last run that begins before these blocks, and those that begin among them.
             let before = runs.range(..blocks.start).next_back();
@@ -61,14 +65,14 @@ impl Holes {
     }
 
     /// Every run and in which share it counts.
-    pub fn runs(&self) -> impl Iterator<Item = (Share, Range<u64>)> + '_ {
+    pub fn runs(&self) -> impl Iterator<Item = (Share, Range<BlockNumber>)> + '_ {
         let all = self.shares.iter();
         all.flat_map(|(share, runs)| runs.iter().map(|(start, end)| (*share, *start..*end)))
     }
 }
 
 /// Adds blocks to runs, which stay disjoint.
-pub(crate) fn add_run(runs: &mut Runs, blocks: Range<u64>) {
+pub(crate) fn add_run(runs: &mut Runs, blocks: Range<BlockNumber>) {
     let (mut start, mut end) = (blocks.start, blocks.end);
     if let Some((&before, &before_end)) = runs.range(..=start).next_back()
         && before_end >= start
@@ -85,9 +89,9 @@ pub(crate) fn add_run(runs: &mut Runs, blocks: Range<u64>) {
 
 /// The blocks of all these together, as sorted runs with gaps between. What every shard of a pool
 /// gave back is one run, whatever the slices.
-pub(crate) fn union<'a>(all: impl IntoIterator<Item = &'a Holes>) -> Vec<Range<u64>> {
-    let runs: Vec<(Share, Range<u64>)> = all.into_iter().flat_map(Holes::runs).collect();
-    let mut edges: Vec<u64> = runs
+pub(crate) fn union<'a>(all: impl IntoIterator<Item = &'a Holes>) -> Vec<Range<BlockNumber>> {
+    let runs: Vec<(Share, Range<BlockNumber>)> = all.into_iter().flat_map(Holes::runs).collect();
+    let mut edges: Vec<BlockNumber> = runs
         .iter()
         .flat_map(|(_, run)| [run.start, run.end])
         .collect();
@@ -96,8 +100,8 @@ pub(crate) fn union<'a>(all: impl IntoIterator<Item = &'a Holes>) -> Vec<Range<u
     let mut starts = runs;
     starts.sort_unstable_by_key(|(_, run)| run.start);
     let mut starts = starts.into_iter().peekable();
-    let mut active: Vec<(Share, u64)> = Vec::new();
-    let mut found: Vec<Range<u64>> = Vec::new();
+    let mut active: Vec<(Share, BlockNumber)> = Vec::new();
+    let mut found: Vec<Range<BlockNumber>> = Vec::new();
     for pair in edges.windows(2) {
         active.retain(|(_, end)| *end > pair[0]);
         while let Some((share, run)) = starts.next_if(|(_, run)| run.start <= pair[0]) {
@@ -115,7 +119,7 @@ pub(crate) fn union<'a>(all: impl IntoIterator<Item = &'a Holes>) -> Vec<Range<u
 }
 
 /// The blocks of a run that are in any of these shares, sorted.
-fn covered(shares: &[Share], blocks: Range<u64>) -> Vec<Range<u64>> {
+fn covered(shares: &[Share], blocks: Range<BlockNumber>) -> Vec<Range<BlockNumber>> {
     let complete = |share: &Share| {
         let alike = |other: &&Share| {
             (other.slice_blocks, other.shards) == (share.slice_blocks, share.shards)
@@ -133,7 +137,7 @@ fn covered(shares: &[Share], blocks: Range<u64>) -> Vec<Range<u64>> {
         return vec![blocks];
     }
     let pieces = shares.iter().flat_map(|share| share.pieces(blocks.clone()));
-    let mut pieces: Vec<Range<u64>> = pieces.collect();
+    let mut pieces: Vec<Range<BlockNumber>> = pieces.collect();
     pieces.sort_unstable_by_key(|piece| piece.start);
     pieces.dedup_by(|next, last| {
         let touches = next.start <= last.end;
@@ -149,6 +153,7 @@ fn covered(shares: &[Share], blocks: Range<u64>) -> Vec<Range<u64>> {
 mod tests {
     use super::*;
     use crate::ids::ShardId;
+    use crate::location::{each_of, numbered};
     use proptest::prelude::*;
 
     fn share(slice_blocks: u64, shards: u64, shard: u64) -> Share {
@@ -162,7 +167,7 @@ mod tests {
 
     #[test]
     fn what_all_shards_gave_back_is_one_run_however_large() {
-        let whole = 0..1 << 38;
+        let whole = numbered(0..1 << 38);
         let dealt = (0..4).map(|shard| {
             let mut holes = Holes::default();
             holes.add(share(256, 4, shard), whole.clone());
@@ -171,7 +176,8 @@ mod tests {
         });
         let dealt: Vec<Holes> = dealt.collect();
         assert_eq!(union(&dealt), [whole]);
-        assert!(dealt[1].contains(256) && !dealt[1].contains(0));
+        let second = BlockNumber::new(256);
+        assert!(dealt[1].contains(second) && !dealt[1].contains(BlockNumber::FIRST));
     }
 
     proptest! {
@@ -187,18 +193,19 @@ mod tests {
             let mut model = [[false; 300]; 2];
             for (step, (which, start, blocks)) in steps.into_iter().enumerate() {
                 let share = shares[which];
-                holes[step % 2].add(share, start..start + blocks);
-                for block in start..start + blocks {
-                    model[step % 2][block as usize] |= share.owner(block) == share.shard;
+                let run = numbered(start..start + blocks);
+                holes[step % 2].add(share, run.clone());
+                for block in each_of(run) {
+                    model[step % 2][block.get() as usize] |= share.owner(block) == share.shard;
                 }
             }
             for (holes, model) in holes.iter().zip(&model) {
-                for block in 0..300 {
-                    prop_assert_eq!(holes.contains(block), model[block as usize]);
+                for block in each_of(numbered(0..300)) {
+                    prop_assert_eq!(holes.contains(block), model[block.get() as usize]);
                 }
                 let mut within = [false; 300];
-                for piece in holes.within(asked..asked + 50) {
-                    within[piece.start as usize..piece.end as usize].fill(true);
+                for piece in holes.within(numbered(asked..asked + 50)) {
+                    within[piece.start.get() as usize..piece.end.get() as usize].fill(true);
                 }
                 for block in 0..300u64 {
                     let expected = model[block as usize] && (asked..asked + 50).contains(&block);
@@ -211,7 +218,7 @@ mod tests {
             for run in union(&holes) {
                 prop_assert!(run.start < run.end && last.is_none_or(|last| last < run.start));
                 last = Some(run.end);
-                joined[run.start as usize..run.end as usize].fill(true);
+                joined[run.start.get() as usize..run.end.get() as usize].fill(true);
             }
             for block in 0..300 {
                 prop_assert_eq!(joined[block], model[0][block] || model[1][block]);

@@ -2,7 +2,7 @@
 
 use crate::hashing::{NearSeed, Unseeded};
 use crate::ids::{LayerId, SegmentNumber, ShardId};
-use crate::location::{Entry, Location, Mapping};
+use crate::location::{BlockNumber, Entry, Location, Mapping, each_of};
 use crate::map::holes::{self, Holes};
 use crate::segments::slices::Share;
 use indexmap::IndexMap;
@@ -31,15 +31,22 @@ impl From<Run> for Mapping {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// `block` is there.
-    Put { block: u64, entry: Entry },
+    Put { block: BlockNumber, entry: Entry },
     /// All of `start..end` reads so.
-    Cover { start: u64, end: u64, run: Run },
+    Cover {
+        start: BlockNumber,
+        end: BlockNumber,
+        run: Run,
+    },
     /// Nothing in `start..end` is mapped.
-    Clear { start: u64, end: u64 },
+    Clear {
+        start: BlockNumber,
+        end: BlockNumber,
+    },
 }
 
 impl Change {
-    pub fn start(&self) -> u64 {
+    pub fn start(&self) -> BlockNumber {
         match self {
             Change::Put { block, .. } => *block,
             Change::Cover { start, .. } | Change::Clear { start, .. } => *start,
@@ -47,7 +54,7 @@ impl Change {
     }
 
     /// One past the last block.
-    pub fn end(&self) -> u64 {
+    pub fn end(&self) -> BlockNumber {
         match self {
             Change::Put { block, .. } => *block + 1,
             Change::Cover { end, .. } | Change::Clear { end, .. } => *end,
@@ -55,7 +62,7 @@ impl Change {
     }
 
     /// The part of it that lies in `span`, which it reaches into.
-    pub fn within(self, span: &Range<u64>) -> Change {
+    pub fn within(self, span: &Range<BlockNumber>) -> Change {
         let (start, end) = (self.start().max(span.start), self.end().min(span.end));
         match self {
             Change::Put { .. } => self,
@@ -96,20 +103,21 @@ struct LayerOverlay {
     /// Looked up for every block that is read, written or cleaned; sorted only for a merge. New
     /// ones lie one behind the other: whoever adds one waits for memory of the index alone, which
     /// is the smaller part.
-    blocks: IndexMap<u64, Packed, NearSeed>,
+    blocks: IndexMap<BlockNumber, Packed, NearSeed>,
     /// Deallocated blocks; one that is in `blocks` too was written since.
     holes: Holes,
 }
 
 impl LayerOverlay {
     /// Takes the blocks of `range` that are in `share` out.
-    fn remove(&mut self, range: &Range<u64>, share: Share) -> Vec<Entry> {
+    fn remove(&mut self, range: &Range<BlockNumber>, share: Share) -> Vec<Entry> {
         if range.end - range.start <= self.blocks.len() as u64 {
-            let own = share.pieces(range.clone()).flatten();
+            let own = share.pieces(range.clone()).flat_map(each_of);
             let removed = own.filter_map(|block| self.blocks.swap_remove(&block));
             return removed.map(Entry::from).collect();
         }
-        let is_own = |block: u64| range.contains(&block) && share.owner(block) == share.shard;
+        let is_own =
+            |block: BlockNumber| range.contains(&block) && share.owner(block) == share.shard;
         let own = self.blocks.extract_if(.., |block, _| is_own(*block));
         own.map(|(_, packed)| packed.into()).collect()
     }
@@ -176,7 +184,7 @@ impl Overlay {
     }
 
     /// Maps a block; returns the entry it replaces, if that one was in this overlay.
-    pub fn put(&mut self, layer: LayerId, block: u64, entry: Entry) -> Option<Entry> {
+    pub fn put(&mut self, layer: LayerId, block: BlockNumber, entry: Entry) -> Option<Entry> {
         let old = self
             .layers
             .entry(layer)
@@ -190,7 +198,7 @@ impl Overlay {
 
     /// Unmaps the blocks of `range` that are in `share`; returns the entries of this overlay that
     /// it replaces.
-    pub fn clear(&mut self, layer: LayerId, range: Range<u64>, share: Share) -> Vec<Entry> {
+    pub fn clear(&mut self, layer: LayerId, range: Range<BlockNumber>, share: Share) -> Vec<Entry> {
         let overlay = self.layers.entry(layer).or_default();
         let lost = overlay.remove(&range, share);
         let before = overlay.holes.len();
@@ -200,7 +208,7 @@ impl Overlay {
         lost
     }
 
-    pub fn get(&self, layer: LayerId, block: u64) -> Option<Mapping> {
+    pub fn get(&self, layer: LayerId, block: BlockNumber) -> Option<Mapping> {
         let overlay = self.layers.get(&layer)?;
         if let Some(packed) = overlay.blocks.get(&block) {
             return Some(Mapping::Block((*packed).into()));
@@ -209,7 +217,7 @@ impl Overlay {
     }
 
     /// Writes down what is said about the blocks from `start` on, where nothing is said yet.
-    pub fn fill(&self, layer: LayerId, start: u64, found: &mut [Option<Mapping>]) {
+    pub fn fill(&self, layer: LayerId, start: BlockNumber, found: &mut [Option<Mapping>]) {
         if let [one] = found {
             *one = one.or_else(|| self.get(layer, start));
             return;
@@ -219,7 +227,8 @@ impl Overlay {
         };
         let end = start + found.len() as u64;
         if !overlay.blocks.is_empty() {
-            let unsaid = (start..)
+            let unsaid = start
+                .onwards()
                 .zip(found.iter_mut())
                 .filter(|(_, one)| one.is_none());
             for (block, one) in unsaid {
@@ -343,7 +352,7 @@ fn sort(changes: &mut [Change]) {
 }
 
 /// Clears a run, but for the blocks in it that are put.
-fn clear_around(puts: &[Change], run: Range<u64>, clears: &mut Vec<Change>) {
+fn clear_around(puts: &[Change], run: Range<BlockNumber>, clears: &mut Vec<Change>) {
     let mut start = run.start;
     let first = puts.partition_point(|put| put.start() < run.start);
     let inside = puts[first..].iter().map(Change::start);
@@ -362,7 +371,7 @@ fn clear_around(puts: &[Change], run: Range<u64>, clears: &mut Vec<Change>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::location::Location;
+    use crate::location::numbered;
     use proptest::prelude::*;
     use reactor::Reactor;
 
@@ -391,7 +400,7 @@ mod tests {
             for (number, (put, start, len)) in steps.into_iter().enumerate() {
                 if put {
                     let entry = entry(number as u32);
-                    let old = overlay.put(LAYER, start, entry);
+                    let old = overlay.put(LAYER, BlockNumber::new(start), entry);
                     let expected = match model[start as usize] {
                         Some(Mapping::Block(old)) => Some(old),
                         _ => None,
@@ -399,20 +408,21 @@ mod tests {
                     prop_assert_eq!(old, expected);
                     model[start as usize] = Some(Mapping::Block(entry));
                 } else {
-                    overlay.clear(LAYER, start..start + len, share);
-                    for block in start..start + len {
+                    let run = numbered(start..start + len);
+                    overlay.clear(LAYER, run.clone(), share);
+                    for block in each_of(run) {
                         if share.owner(block) == share.shard {
-                            model[block as usize] = Some(Mapping::Hole);
+                            model[block.get() as usize] = Some(Mapping::Hole);
                         }
                     }
                 }
-                for (block, expected) in model.iter().enumerate() {
-                    prop_assert_eq!(overlay.get(LAYER, block as u64), *expected);
+                for (block, expected) in BlockNumber::FIRST.onwards().zip(&model) {
+                    prop_assert_eq!(overlay.get(LAYER, block), *expected);
                 }
                 let said = Some(Mapping::Block(entry(u32::MAX)));
                 let mut found = [None; 30];
                 found[7] = said;
-                overlay.fill(LAYER, start, &mut found[..len as usize + 10]);
+                overlay.fill(LAYER, BlockNumber::new(start), &mut found[..len as usize + 10]);
                 for (offset, found) in found[..len as usize + 10].iter().enumerate() {
                     let at = (start as usize + offset).min(83);
                     let expected = if offset == 7 { said } else { model[at] };
@@ -420,8 +430,9 @@ mod tests {
                 }
             }
             let mut rebuilt = [None; 84];
-            let said_before = vec![Change::Clear { start: 0, end: 9 }];
-            let mut last = 0;
+            let said = numbered(0..9);
+            let said_before = vec![Change::Clear { start: said.start, end: said.end }];
+            let mut last = BlockNumber::FIRST;
             let changes = Reactor::simulated(1).run(changes_of([&overlay], LAYER, said_before));
             for change in changes {
                 prop_assert!(change.start() >= last && change.end() > change.start());
@@ -431,7 +442,8 @@ mod tests {
                     Change::Cover { run, .. } => run.into(),
                     Change::Clear { .. } => Mapping::Hole,
                 };
-                rebuilt[change.start() as usize..change.end() as usize].fill(Some(value));
+                let run = change.start().get() as usize..change.end().get() as usize;
+                rebuilt[run].fill(Some(value));
             }
             prop_assert_eq!(rebuilt, model);
         }

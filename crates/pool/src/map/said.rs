@@ -1,5 +1,6 @@
 //! [`Said`]: what layers say of blocks, the uppermost layer first. No I/O.
 
+use crate::location::BlockNumber;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -16,7 +17,7 @@ pub(crate) enum Says {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Said {
     /// By the first block: one past the last, and what they read as.
-    runs: BTreeMap<u64, (u64, Says)>,
+    runs: BTreeMap<BlockNumber, (BlockNumber, Says)>,
 }
 
 impl Said {
@@ -26,13 +27,14 @@ impl Said {
     }
 
     /// The runs in order.
-    pub fn runs(&self) -> impl Iterator<Item = (Range<u64>, Says)> + '_ {
-        let run = |(start, (end, says)): (&u64, &(u64, Says))| (*start..*end, *says);
+    pub fn runs(&self) -> impl Iterator<Item = (Range<BlockNumber>, Says)> + '_ {
+        let run =
+            |(start, (end, says)): (&BlockNumber, &(BlockNumber, Says))| (*start..*end, *says);
         self.runs.iter().map(run)
     }
 
     /// Says something of `blocks`, which counts where nothing has been said.
-    pub fn add(&mut self, blocks: Range<u64>, says: Says) {
+    pub fn add(&mut self, blocks: Range<BlockNumber>, says: Says) {
         let before = self.runs.range(..=blocks.start).next_back();
         let mut at = before.map_or(blocks.start, |(_, (end, _))| blocks.start.max(*end));
         while at < blocks.end {
@@ -46,7 +48,7 @@ impl Said {
     }
 
     /// Enters a run where nothing has been said, as one with its neighbours that say the same.
-    fn insert(&mut self, run: Range<u64>, says: Says) {
+    fn insert(&mut self, run: Range<BlockNumber>, says: Says) {
         if run.is_empty() {
             return;
         }
@@ -67,7 +69,7 @@ impl Said {
     }
 
     /// Forgets what is said of blocks from `end` on.
-    pub fn cut(&mut self, end: u64) {
+    pub fn cut(&mut self, end: BlockNumber) {
         drop(self.runs.split_off(&end));
         if let Some(mut last) = self.runs.last_entry() {
             let ends = &mut last.get_mut().0;
@@ -76,7 +78,7 @@ impl Said {
     }
 
     /// Where the run begins before which there are `most`, if there are more.
-    pub fn end_of(&self, most: usize) -> Option<u64> {
+    pub fn end_of(&self, most: usize) -> Option<BlockNumber> {
         if self.len() <= most {
             return None;
         }
@@ -87,6 +89,7 @@ impl Said {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::location::numbered;
     use proptest::prelude::*;
 
     const BLOCKS: usize = 60;
@@ -104,7 +107,7 @@ mod tests {
             let mut model = [None; BLOCKS + 20];
             for (start, blocks, data) in said {
                 let says = if data { Says::Data } else { Says::Zeroes };
-                found.add(start as u64..(start + blocks) as u64, says);
+                found.add(numbered(start as u64..(start + blocks) as u64), says);
                 for one in &mut model[start..start + blocks] {
                     one.get_or_insert(says);
                 }
@@ -112,7 +115,7 @@ mod tests {
             let each = |found: &Said| {
                 let mut each = [None; BLOCKS + 20];
                 for (run, says) in found.runs() {
-                    each[run.start as usize..run.end as usize].fill(Some(says));
+                    each[run.start.get() as usize..run.end.get() as usize].fill(Some(says));
                 }
                 each
             };
@@ -125,7 +128,7 @@ mod tests {
             }
             let limit = runs.get(most).map(|(run, _)| run.start);
             prop_assert_eq!(found.end_of(most), limit);
-            found.cut(end as u64);
+            found.cut(BlockNumber::new(end as u64));
             model[end..].fill(None);
             prop_assert_eq!(each(&found), model);
         }

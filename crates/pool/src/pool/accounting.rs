@@ -8,7 +8,7 @@
 use crate::error::PoolError;
 use crate::format::node::NodeRecord;
 use crate::ids::{LayerId, SnapshotId, VolumeId};
-use crate::location::{BLOCK_BYTES, Mapping};
+use crate::location::{BLOCK_BYTES, BlockNumber, Mapping};
 use crate::map::tree;
 use crate::pool::Pool;
 use crate::shard::core::Core;
@@ -57,14 +57,14 @@ struct Walk {
     root: Option<Root>,
     records: VecDeque<NodeRecord>,
     /// Where the next leaf begins.
-    next: Option<u64>,
+    next: Option<BlockNumber>,
 }
 
-/// A volume or snapshot: the place of its layer in the walk, and where it ends.
+/// A volume or snapshot: the place of its layer in the walk, and one past its last block.
 struct Reader {
     name: Holder,
     layer: usize,
-    blocks: u64,
+    end: BlockNumber,
 }
 
 /// Layers that stand on one, and who reads them, as they are being counted.
@@ -119,7 +119,7 @@ fn readers(tables: &Tables, family: &[LayerId]) -> Vec<Reader> {
         Some(Reader {
             name: top.holder,
             layer: place(top.layer)?,
-            blocks: top.blocks,
+            end: BlockNumber::FIRST + top.blocks,
         })
     };
     tables.tops().filter_map(reader).collect()
@@ -181,7 +181,13 @@ impl Accounting {
     }
 
     /// Enters one block: what each layer of a family says about it.
-    fn count(&mut self, block: u64, says: &[Option<Mapping>], walks: &[Walk], readers: &[Reader]) {
+    fn count(
+        &mut self,
+        block: BlockNumber,
+        says: &[Option<Mapping>],
+        walks: &[Walk],
+        readers: &[Reader],
+    ) {
         const BYTES: u64 = BLOCK_BYTES as u64;
         // The layer that answers for each layer; parents come before their children.
         let mut answers: Vec<Option<usize>> = Vec::with_capacity(says.len());
@@ -194,7 +200,7 @@ impl Accounting {
         }
         let holds = |layer: usize| matches!(says[layer], Some(Mapping::Block(_)));
         let mut read_by: Vec<(usize, Option<Holder>)> = vec![(0, None); says.len()];
-        for reader in readers.iter().filter(|reader| block < reader.blocks) {
+        for reader in readers.iter().filter(|reader| block < reader.end) {
             if let Some(owner) = answers[reader.layer].filter(|owner| holds(*owner)) {
                 self.entry(reader.name).logical_bytes += BYTES;
                 self.entry(reader.name).shared_bytes += BYTES;
@@ -271,7 +277,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         for name in &names {
             counted.entry(*name);
         }
-        let mut at = Some(0);
+        let mut at = Some(BlockNumber::FIRST);
         while let Some(block) = at {
             reactor::yield_now().await;
             at = self.count_piece(&mut family, block, &mut counted).await?;
@@ -293,9 +299,9 @@ impl<D: BlockDevice + 'static> Core<D> {
     async fn count_piece(
         &self,
         family: &mut Family,
-        start: u64,
+        start: BlockNumber,
         counted: &mut Accounting,
-    ) -> Result<Option<u64>, PoolError> {
+    ) -> Result<Option<BlockNumber>, PoolError> {
         let _reading = self.reading();
         let version = self.state.borrow().tables_version;
         let known = family.looked.take().filter(|(of, _)| *of == version);
@@ -320,9 +326,9 @@ impl<D: BlockDevice + 'static> Core<D> {
         &self,
         walks: &mut [Walk],
         readers: &[Reader],
-        start: u64,
+        start: BlockNumber,
         counted: &mut Accounting,
-    ) -> Result<Option<u64>, PoolError> {
+    ) -> Result<Option<BlockNumber>, PoolError> {
         let begun = reactor::now();
         let (mut at, mut end) = (start, None);
         loop {
@@ -363,7 +369,7 @@ impl<D: BlockDevice + 'static> Core<D> {
     }
 
     /// Sees to it that the walk has its next record that reaches beyond `at`, if there is one.
-    async fn refill(&self, walk: &mut Walk, at: u64) -> Result<(), IoError> {
+    async fn refill(&self, walk: &mut Walk, at: BlockNumber) -> Result<(), IoError> {
         while walk.records.pop_front_if(|head| head.end() <= at).is_some() {}
         while walk.records.is_empty()
             && let (Some(from), Some(root)) = (walk.next, walk.root)

@@ -7,7 +7,7 @@
 use crate::error::PoolError;
 use crate::format::node::NodeRecord;
 use crate::ids::{LayerId, SnapshotId};
-use crate::location::{BLOCK_BYTES, Mapping};
+use crate::location::{BlockNumber, Mapping};
 use crate::map::said::{Said, Says};
 use crate::map::tree;
 use crate::pool::Pool;
@@ -54,8 +54,8 @@ struct Telling {
     own: Vec<Root>,
     /// Of the other one only.
     others: Vec<Root>,
-    /// The size of the snapshot.
-    blocks: u64,
+    /// One past the last block of the snapshot.
+    end: BlockNumber,
     /// Holes matter: blocks may have been there before.
     holes: bool,
 }
@@ -81,12 +81,12 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let newest = since.map_or(snapshot, |since| since.max(snapshot));
         self.have_merged(newest).await?;
         let mut found = Extents {
-            bytes: telling.blocks * BLOCK_BYTES as u64,
+            bytes: telling.end.first_byte(),
             ..Extents::default()
         };
-        let mut at = from / BLOCK_BYTES as u64;
+        let mut at = BlockNumber::of_byte(from);
         let mut leaves = 0;
-        while at < telling.blocks {
+        while at < telling.end {
             if telling.version != core.state.borrow().tables_version {
                 telling = core.telling(snapshot, since)?;
             }
@@ -96,8 +96,8 @@ impl<D: BlockDevice + 'static> Pool<D> {
                 break;
             }
             at = end;
-            if leaves >= LEAVES_AN_ANSWER && at < telling.blocks {
-                found.next = Some(at * BLOCK_BYTES as u64);
+            if leaves >= LEAVES_AN_ANSWER && at < telling.end {
+                found.next = Some(at.first_byte());
                 break;
             }
             reactor::yield_now().await;
@@ -148,9 +148,9 @@ impl Extents {
 }
 
 /// Where blocks begin, and how many bytes they are.
-fn bytes_of(run: &Range<u64>) -> (u64, u64) {
-    const BYTES: u64 = BLOCK_BYTES as u64;
-    (run.start * BYTES, (run.end - run.start) * BYTES)
+fn bytes_of(run: &Range<BlockNumber>) -> (u64, u64) {
+    let start = run.start.first_byte();
+    (start, run.end.first_byte() - start)
 }
 
 /// The layers that only one of two has, those of the first and those of the second, the uppermost
@@ -193,7 +193,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             version: state.tables_version,
             own: own.iter().filter_map(root).collect(),
             others: others.iter().filter_map(root).collect(),
-            blocks: asked.blocks,
+            end: BlockNumber::FIRST + asked.blocks,
             holes: since.is_some(),
         })
     }
@@ -202,12 +202,12 @@ impl<D: BlockDevice + 'static> Core<D> {
     async fn extents_of_piece(
         &self,
         telling: &Telling,
-        start: u64,
+        start: BlockNumber,
         leaves: &mut usize,
-    ) -> Result<(Said, u64), IoError> {
+    ) -> Result<(Said, BlockNumber), IoError> {
         let _reading = self.reading();
         let mut said = Said::default();
-        let mut end = telling.blocks;
+        let mut end = telling.end;
         let own = telling.own.iter().map(|root| (root, Says::Zeroes));
         // Where only the other one had a hole, what is below both shows: it may be anything.
         let others = telling.others.iter().map(|root| (root, Says::Data));
@@ -226,11 +226,11 @@ impl<D: BlockDevice + 'static> Core<D> {
     async fn extents_of_layer(
         &self,
         root: Root,
-        blocks: Range<u64>,
+        blocks: Range<BlockNumber>,
         hole: Says,
         said: &mut Said,
         leaves: &mut usize,
-    ) -> Result<u64, IoError> {
+    ) -> Result<BlockNumber, IoError> {
         let mut at = blocks.start;
         for turn in 1..=LEAVES_A_PIECE {
             let (records, next) = tree::leaf_from(self, root, at).await?;
@@ -251,8 +251,12 @@ impl<D: BlockDevice + 'static> Core<D> {
 }
 
 /// What the records of a leaf say of some blocks; those that follow each other are one run.
-fn runs_of(records: &[NodeRecord], blocks: &Range<u64>, hole: Says) -> Vec<(Range<u64>, Says)> {
-    let mut runs: Vec<(Range<u64>, Says)> = Vec::new();
+fn runs_of(
+    records: &[NodeRecord],
+    blocks: &Range<BlockNumber>,
+    hole: Says,
+) -> Vec<(Range<BlockNumber>, Says)> {
+    let mut runs: Vec<(Range<BlockNumber>, Says)> = Vec::new();
     for record in records.iter().take_while(|it| it.block < blocks.end) {
         let says = match record.mapping {
             // A backup that reads what is lost says so.

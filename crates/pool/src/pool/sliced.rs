@@ -2,7 +2,7 @@
 
 use crate::ids::ShardId;
 use crate::join::join_all;
-use crate::location::BLOCK_BYTES;
+use crate::location::{BLOCK_BYTES, BlockNumber};
 use crate::segments::slices::Share;
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, write_joined};
 
@@ -17,7 +17,9 @@ pub struct Sliced<V> {
     /// The part that knows best how large the volume is.
     nearest: usize,
     block_bytes: usize,
-    /// In blocks of this size.
+    /// A block of the pool has so many of this size: the power of two.
+    smaller_by: u32,
+    /// In blocks of the pool.
     slice_blocks: u64,
 }
 
@@ -34,7 +36,8 @@ impl<V: BlockDevice> Sliced<V> {
             parts,
             nearest: 0,
             block_bytes,
-            slice_blocks: u64::from(slice_blocks) * (BLOCK_BYTES / block_bytes) as u64,
+            smaller_by: (BLOCK_BYTES / block_bytes).ilog2(),
+            slice_blocks: u64::from(slice_blocks),
         }
     }
 
@@ -60,8 +63,19 @@ impl<V: BlockDevice> Sliced<V> {
         }
     }
 
-    fn owner(&self, block: u64) -> &V {
-        &self.parts[self.share().owner(block).index()]
+    /// The pool's block in which a block of the parts is.
+    fn block_of(&self, lba: u64) -> BlockNumber {
+        BlockNumber::new(lba >> self.smaller_by)
+    }
+
+    fn owner(&self, lba: u64) -> &V {
+        &self.parts[self.share().owner(self.block_of(lba)).index()]
+    }
+
+    /// One past the last block of the parts from this one on that has the same owner without a gap.
+    fn end_of_slice(&self, lba: u64) -> u64 {
+        let end = self.share().end_of_slice(self.block_of(lba));
+        end.get().saturating_mul(1 << self.smaller_by)
     }
 
     /// The device for a transfer that one device can answer, if only by refusing it.
@@ -72,7 +86,7 @@ impl<V: BlockDevice> Sliced<V> {
         let own = self.owner(start.0);
         let blocks = bytes.div_ceil(self.block_bytes) as u64;
         let end = start.0.checked_add(blocks);
-        let inside = end.is_none_or(|end| end <= self.share().end_of_slice(start.0));
+        let inside = end.is_none_or(|end| end <= self.end_of_slice(start.0));
         if inside || self.geometry().range_of_bytes(start, bytes).is_none() {
             return Some(own);
         }
@@ -81,12 +95,11 @@ impl<V: BlockDevice> Sliced<V> {
 
     /// The runs of a transfer that go to one device each.
     fn runs(&self, start: u64, blocks: u64) -> Vec<(&V, BlockRange)> {
-        let share = self.share();
         let end = start.saturating_add(blocks);
         let mut runs = Vec::new();
         let mut at = start;
         while at < end {
-            let next = share.end_of_slice(at).min(end);
+            let next = self.end_of_slice(at).min(end);
             let range = BlockRange::new(Lba(at), next - at);
             runs.push((self.owner(at), range));
             at = next;
@@ -101,7 +114,7 @@ impl<V: BlockDevice> Sliced<V> {
         range: BlockRange,
         work: impl AsyncFn(&V, BlockRange) -> Result<(), IoError>,
     ) -> Result<(), IoError> {
-        let share = self.share();
+        let slice = self.slice_blocks << self.smaller_by;
         let Some(end) = range
             .end()
             .filter(|end| end.0 <= self.geometry().block_count)
@@ -109,11 +122,11 @@ impl<V: BlockDevice> Sliced<V> {
             return Err(IoError::OutOfRange);
         };
         let (start, end) = (range.start.0, end.0);
-        if end <= share.end_of_slice(start) {
+        if end <= self.end_of_slice(start) {
             return work(self.owner(start), range).await;
         }
-        let first = start.next_multiple_of(self.slice_blocks);
-        let last = end - end % self.slice_blocks;
+        let first = start.next_multiple_of(slice);
+        let last = end - end % slice;
         let ends = [start..first, last..end];
         let ends = ends.into_iter().filter(|piece| !piece.is_empty());
         let ends = ends.map(|piece| {
@@ -121,13 +134,13 @@ impl<V: BlockDevice> Sliced<V> {
             work(self.owner(piece.start), range)
         });
         first_failure(join_all(ends).await)?;
-        let at_once = self.slice_blocks * SLICES_AT_ONCE;
+        let at_once = slice * SLICES_AT_ONCE;
         let mut start = first;
         while start < last {
             let whole = BlockRange::new(Lba(start), at_once.min(last - start));
-            let touched = (whole.blocks / self.slice_blocks).min(share.shards);
-            let middle = (0..touched).map(|slice| {
-                let part = self.owner(start + slice * self.slice_blocks);
+            let touched = (whole.blocks / slice).min(self.parts.len() as u64);
+            let middle = (0..touched).map(|nth| {
+                let part = self.owner(start + nth * slice);
                 work(part, whole)
             });
             first_failure(join_all(middle).await)?;

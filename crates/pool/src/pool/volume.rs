@@ -1,7 +1,7 @@
 //! [`PoolVolume`]: a volume or a snapshot as a block device.
 
 use crate::ids::{LayerId, VolumeId};
-use crate::location::{ATOMIC_BLOCKS, BLOCK_BYTES};
+use crate::location::{ATOMIC_BLOCKS, BLOCK_BYTES, BlockNumber};
 use crate::shard::core::Core;
 use crate::stripes::buffers::put_together;
 use crate::stripes::item::{Item, Request};
@@ -10,6 +10,7 @@ use block::{
     BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, Revised, write_joined,
 };
 use std::cell::Cell;
+use std::ops::Range;
 use std::rc::Rc;
 
 /// A volume, or a snapshot that cannot be written; 4 KiB blocks.
@@ -108,36 +109,32 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
     }
 
     /// Which blocks a transfer covers, or why there is no such transfer.
-    fn range(&self, start: Lba, bytes: usize) -> Result<BlockRange, IoError> {
+    fn range(&self, start: Lba, bytes: usize) -> Result<Range<BlockNumber>, IoError> {
         self.count_request();
         if bytes == 0 || !bytes.is_multiple_of(BLOCK_BYTES) {
             return Err(IoError::InvalidRequest);
         }
-        let range = BlockRange::new(start, (bytes / BLOCK_BYTES) as u64);
-        self.check(range)?;
-        self.check_owned(range)?;
-        Ok(range)
+        let blocks = self.check(BlockRange::new(start, (bytes / BLOCK_BYTES) as u64))?;
+        self.check_owned(blocks.clone())?;
+        Ok(blocks)
     }
 
     fn count_request(&self) {
         self.core.requests.set(self.core.requests.get() + 1);
     }
 
-    fn check(&self, range: BlockRange) -> Result<(), IoError> {
-        let inside = range.end().is_some_and(|end| end.0 <= self.look().blocks);
-        if inside {
-            Ok(())
-        } else {
-            Err(IoError::OutOfRange)
-        }
+    /// The blocks of a range, if the volume has them.
+    fn check(&self, range: BlockRange) -> Result<Range<BlockNumber>, IoError> {
+        let inside = range.end().filter(|end| end.0 <= self.look().blocks);
+        let end = inside.ok_or(IoError::OutOfRange)?;
+        Ok(range.start.into()..end.into())
     }
 
-    /// Whether this shard serves all of a range.
-    fn check_owned(&self, range: BlockRange) -> Result<(), IoError> {
+    /// Whether this shard serves all of these blocks.
+    fn check_owned(&self, blocks: Range<BlockNumber>) -> Result<(), IoError> {
         let share = self.core.state.borrow().share;
-        let mut pieces = share.pieces(range.start.0..range.start.0 + range.blocks);
-        match pieces.next() {
-            Some(first) if first.end - first.start == range.blocks => Ok(()),
+        match share.pieces(blocks.clone()).next() {
+            Some(first) if first == blocks => Ok(()),
             _ => Err(IoError::InvalidRequest),
         }
     }
@@ -148,7 +145,7 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
         if range.blocks == 0 && range.start.0 <= self.look().blocks {
             return Ok(());
         }
-        self.check(range)?;
+        let start = self.check(range)?.start;
         let pieces = range.blocks.div_ceil(u64::from(u32::MAX));
         let request = Request::new(pieces);
         let items = (0..pieces).map(|piece| {
@@ -156,7 +153,7 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
             Item::Hole {
                 request: request.clone(),
                 volume,
-                start: range.start.0 + offset,
+                start: start + offset,
                 blocks: (range.blocks - offset).min(u64::from(u32::MAX)) as u32,
             }
         });
@@ -187,19 +184,19 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
         loop {
             let admission = match self.look().reserved {
                 true => Ok(self.core.admission_of_promised()),
-                false => self.core.admit(volume, range).await,
+                false => self.core.admit(volume, range.clone()).await,
             };
             let mut admission = match admission {
                 Ok(admission) => admission,
                 Err(error) => return (behind(written, buffer), Err(error)),
             };
-            let request = Request::new(range.blocks);
+            let request = Request::new(range.end - range.start);
             admission.begin(&request);
             self.core.enqueue([Item::Write {
                 request: request.clone(),
                 volume,
                 revision,
-                start: range.start.0,
+                start: range.start,
                 buffer,
                 backing: admission.backing,
             }]);
@@ -210,12 +207,12 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
             };
             // What is written may have been read by now, and overwritten by others. If it were
             // written once more, what came after it would be lost.
-            let done = rest - range.start.0;
+            let done = rest - range.start;
             if done > 0 {
                 let after = buffer.split_off(done as usize * BLOCK_BYTES);
                 written.push(std::mem::replace(&mut buffer, after));
             }
-            range = BlockRange::new(Lba(rest), range.blocks - done);
+            range.start = rest;
         }
     }
 }

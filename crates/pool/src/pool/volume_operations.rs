@@ -4,7 +4,7 @@ use crate::checkpoint::Resume;
 use crate::error::PoolError;
 use crate::format::plausible::is_printable;
 use crate::ids::{SnapshotId, VolumeId};
-use crate::location::{BLOCK_BYTES, VOLUME_BLOCKS_MAX};
+use crate::location::{BLOCK_BYTES, BlockNumber, VOLUME_BLOCKS_MAX};
 use crate::pool::Pool;
 use crate::pool::volume::PoolVolume;
 use crate::shard::state::State;
@@ -226,8 +226,9 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let shrink = move |state: &mut State| {
             let share = state.share;
             let volume = volume_mut(state, id)?;
-            let (layer, cut_off) = (volume.layer, blocks..volume.blocks);
-            volume.blocks = blocks.min(cut_off.end);
+            let cut_off = BlockNumber::FIRST + blocks..BlockNumber::FIRST + volume.blocks;
+            let layer = volume.layer;
+            volume.blocks = blocks.min(volume.blocks);
             state.tables_changed();
             state.unmap(share, layer, cut_off.clone());
             state.at_freeze.cut_off.push((layer, cut_off));

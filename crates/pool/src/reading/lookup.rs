@@ -2,7 +2,7 @@
 
 use crate::ids::LayerId;
 use crate::join::join_all;
-use crate::location::{LayerBlock, Mapping};
+use crate::location::{BlockNumber, LayerBlock, Mapping, each_of};
 use crate::map::tree;
 use crate::mutation::Mutation;
 use crate::shard::core::Core;
@@ -23,7 +23,7 @@ enum Lookup {
 
 impl State {
     /// Looks a block up through the layers below `layer`, at one instant.
-    fn lookup(&self, layer: LayerId, block: u64) -> Lookup {
+    fn lookup(&self, layer: LayerId, block: BlockNumber) -> Lookup {
         let mut trees = Vec::new();
         let mut at = Some(layer);
         while let Some(id) = at {
@@ -56,23 +56,29 @@ impl<D: BlockDevice> Core<D> {
     pub async fn find(
         &self,
         layer: LayerId,
-        start: u64,
+        start: BlockNumber,
         found: &mut [Option<Mapping>],
     ) -> Result<(), IoError> {
         let known = self.peek(layer, start, found);
         let unknown = start + known as u64..start + found.len() as u64;
         let lookups: Vec<Lookup> = {
             let state = self.state.borrow();
-            let unknown = unknown.clone();
-            unknown.map(|block| state.lookup(layer, block)).collect()
+            each_of(unknown.clone())
+                .map(|block| state.lookup(layer, block))
+                .collect()
         };
-        for ((place, block), lookup) in found[known..].iter_mut().zip(unknown).zip(lookups) {
+        for ((place, block), lookup) in found[known..].iter_mut().zip(each_of(unknown)).zip(lookups)
+        {
             *place = self.resolve(block, lookup).await?;
         }
         Ok(())
     }
 
-    async fn resolve(&self, block: u64, lookup: Lookup) -> Result<Option<Mapping>, IoError> {
+    async fn resolve(
+        &self,
+        block: BlockNumber,
+        lookup: Lookup,
+    ) -> Result<Option<Mapping>, IoError> {
         let (roots, otherwise) = match lookup {
             Lookup::Known(mapping) => return Ok(mapping),
             Lookup::Trees(roots, otherwise) => (roots, otherwise),
@@ -92,7 +98,7 @@ impl<D: BlockDevice> Core<D> {
     /// Where blocks of a volume's layer from `start` on are, if memory knows without asking the
     /// drives: fills `found`, which holds nothing but `None`, and returns of how many of its first
     /// blocks all is known. Those that are `None` or a hole read as zeroes.
-    pub fn peek(&self, layer: LayerId, start: u64, found: &mut [Option<Mapping>]) -> usize {
+    pub fn peek(&self, layer: LayerId, start: BlockNumber, found: &mut [Option<Mapping>]) -> usize {
         let state = self.state.borrow();
         let cache = self.cache.borrow();
         let mut known = found.len();

@@ -3,7 +3,7 @@
 use crate::format::node::Node;
 use crate::ids::LayerId;
 use crate::join::join_all;
-use crate::location::{BLOCK_BYTES, Entry, LayerBlock, Mapping};
+use crate::location::{BLOCK_BYTES, BlockNumber, Entry, LayerBlock, Mapping};
 use crate::map::tree::Nodes;
 use crate::mutation::Mutation;
 use crate::segments::zones::Zone;
@@ -11,7 +11,7 @@ use crate::shard::batched_lookup::Found;
 use crate::shard::core::Core;
 use crate::stripes::buffers::put_together;
 use crate::volumes::Holder;
-use block::{BlockDevice, BlockRange, Buffer, IoError};
+use block::{BlockDevice, Buffer, IoError};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -60,34 +60,33 @@ impl<D: BlockDevice + 'static> Core<D> {
         &self,
         of: Holder,
         layer: LayerId,
-        range: BlockRange,
+        blocks: Range<BlockNumber>,
         buffer: Buffer,
     ) -> (Buffer, Result<(), IoError>) {
         let _reading = self.reading();
-        if range.blocks == 1 {
-            return match self.find_one(of, layer, range.start.0).await {
+        let start = blocks.start;
+        if blocks.end == start + 1 {
+            return match self.find_one(of, layer, start).await {
                 Ok(found) => {
                     let mapping = [found.mapping];
-                    let piece = self.read_piece(of, range.start.0, &mapping, found.zone, buffer);
+                    let piece = self.read_piece(of, start, &mapping, found.zone, buffer);
                     piece.await
                 }
                 Err(error) => (buffer, Err(error)),
             };
         }
-        let mut found = vec![None; range.blocks as usize];
-        if let Err(error) = self.find(layer, range.start.0, &mut found).await {
+        let mut found = vec![None; (blocks.end - start) as usize];
+        if let Err(error) = self.find(layer, start, &mut found).await {
             return (buffer, Err(error));
         }
         let pieces = pieces(&found);
         if pieces.len() == 1 {
             let zone = self.zone_of_run(&found);
-            return self
-                .read_piece(of, range.start.0, &found, zone, buffer)
-                .await;
+            return self.read_piece(of, start, &found, zone, buffer).await;
         }
         let parts = cut(buffer, &pieces);
         let reads = pieces.iter().zip(parts).map(|(piece, part)| {
-            let start = range.start.0 + piece.start as u64;
+            let start = start + piece.start as u64;
             let run = &found[piece.clone()];
             self.read_piece(of, start, run, self.zone_of_run(run), part)
         });
@@ -101,7 +100,12 @@ impl<D: BlockDevice + 'static> Core<D> {
     }
 
     /// Where a block is, with the help of those who ask at the same time.
-    async fn find_one(&self, of: Holder, layer: LayerId, block: u64) -> Result<Found, IoError> {
+    async fn find_one(
+        &self,
+        of: Holder,
+        layer: LayerId,
+        block: BlockNumber,
+    ) -> Result<Found, IoError> {
         if let Some(found) = self.find_batched(layer, block).await {
             return Ok(found);
         }
@@ -114,7 +118,7 @@ impl<D: BlockDevice + 'static> Core<D> {
     async fn read_piece(
         &self,
         of: Holder,
-        start: u64,
+        start: BlockNumber,
         found: &[Option<Mapping>],
         zone: Option<Zone>,
         mut buffer: Buffer,
@@ -141,8 +145,8 @@ impl<D: BlockDevice + 'static> Core<D> {
     }
 
     /// Finds out which blocks of a run are lost.
-    async fn tell_lost(&self, of: Holder, start: u64, run: &[Option<Mapping>]) {
-        for (block, one) in (start..).zip(run) {
+    async fn tell_lost(&self, of: Holder, start: BlockNumber, run: &[Option<Mapping>]) {
+        for (block, one) in start.onwards().zip(run) {
             let entry = entry(one).into_iter();
             let read = self.read_run(entry, Buffer::new(BLOCK_BYTES));
             if read.await.1.is_err()

@@ -2,13 +2,13 @@
 //! report has a bound however much is lost.
 
 use crate::ids::LayerId;
-use crate::location::{LayerBlock, Mapping, VOLUME_BLOCKS_MAX};
+use crate::location::{BlockNumber, LayerBlock, Mapping};
 use crate::map::holes::{Runs, add_run};
 use crate::reporting::lost::{Lost, LostNode, ScrubReport};
 use crate::segments::runs::Live;
 use crate::shard::core::Core;
 use crate::volumes::{Holder, Tables};
-use block::{BlockDevice, BlockRange, Lba};
+use block::{BlockDevice, BlockRange};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Ranges that are told of each volume and snapshot, the first ones.
@@ -29,7 +29,7 @@ struct Ranges {
 
 impl Ranges {
     /// True if the block is not known to be among them.
-    fn add(&mut self, block: u64) -> bool {
+    fn add(&mut self, block: BlockNumber) -> bool {
         let before = self.runs.range(..=block).next_back();
         if before.is_some_and(|(_, end)| block < *end) {
             return false;
@@ -44,7 +44,7 @@ impl Ranges {
 
     fn told(&self) -> Vec<BlockRange> {
         let ranges = self.runs.iter().take(RANGES_TOLD);
-        let ranges = ranges.map(|(start, end)| BlockRange::new(Lba(*start), end - start));
+        let ranges = ranges.map(|(start, end)| BlockRange::new(start.lba(), *end - *start));
         ranges.collect()
     }
 }
@@ -72,7 +72,13 @@ impl Losses {
     }
 
     /// A node is lost that told of the blocks from `start` to `end`, or to the last.
-    pub fn lose_node(&mut self, tables: &Tables, layer: LayerId, start: u64, end: Option<u64>) {
+    pub fn lose_node(
+        &mut self,
+        tables: &Tables,
+        layer: LayerId,
+        start: BlockNumber,
+        end: Option<BlockNumber>,
+    ) {
         let first = LayerBlock {
             layer,
             block: start,
@@ -85,11 +91,11 @@ impl Losses {
         }
         self.nodes_in_all += 1;
         if self.nodes.len() < NODES_TOLD {
-            let end = end.unwrap_or(VOLUME_BLOCKS_MAX);
+            let end = end.unwrap_or(BlockNumber::END);
             let above = holders_above(tables, layer, start).map(|(holder, _)| holder);
             self.nodes.push(LostNode {
                 layer: layer.get(),
-                blocks: BlockRange::new(Lba(start), end - start),
+                blocks: BlockRange::new(start.lba(), end - start),
                 holders: above.collect(),
             });
         }
@@ -114,10 +120,10 @@ impl Losses {
 fn holders_above(
     tables: &Tables,
     layer: LayerId,
-    block: u64,
+    block: BlockNumber,
 ) -> impl Iterator<Item = (Holder, LayerId)> + '_ {
     let above = tables.tops_above(layer);
-    let reaching = above.filter(move |top| block < top.blocks);
+    let reaching = above.filter(move |top| block < BlockNumber::FIRST + top.blocks);
     reaching.map(|top| (top.holder, top.layer))
 }
 
@@ -167,12 +173,16 @@ impl<D: BlockDevice> Core<D> {
 mod tests {
     use super::*;
     use crate::ids::VolumeId;
+    use block::Lba;
 
     #[test]
     fn however_much_is_lost_the_total_is_true_and_what_is_told_is_bounded() {
         let mut losses = Losses::default();
         let (holder, layer) = (Holder::Volume(VolumeId(7)), LayerId::new(1));
-        let at = |block| LayerBlock { layer, block };
+        let at = |number| LayerBlock {
+            layer,
+            block: BlockNumber::new(number),
+        };
         for block in (0..3 * RANGES_KEPT as u64).rev() {
             losses.lose(at(2 * block), &[holder]);
         }
@@ -180,7 +190,7 @@ mod tests {
             losses.lose(at(block), &[holder]);
         }
         let tables = Tables::default();
-        for node in 0..1000 {
+        for node in BlockNumber::FIRST.onwards().take(1000) {
             losses.lose_node(&tables, layer, node, Some(node + 1));
         }
         let mut report = ScrubReport::default();

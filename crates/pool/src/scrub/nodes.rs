@@ -18,7 +18,7 @@ use crate::drives::redundancy;
 use crate::error::PoolError;
 use crate::format::node::Node;
 use crate::ids::{LayerId, SegmentNumber};
-use crate::location::{BLOCK_BYTES, Entry, LayerBlock, Location, Mapping};
+use crate::location::{BLOCK_BYTES, BlockNumber, Entry, LayerBlock, Location, Mapping};
 use crate::map::tree::Nodes;
 use crate::recovery::image::Image;
 use crate::scrub::Scrub;
@@ -36,15 +36,15 @@ struct Step {
     /// Nodes that it came to for the first time.
     seen: Vec<Entry>,
     /// One of them is lost, and told of the blocks from here to where the next one begins.
-    lost_from: Option<u64>,
+    lost_from: Option<BlockNumber>,
     /// Blocks that no header tells of.
     strays: Vec<Live>,
     /// Blocks of which a node was lost before.
-    lost: Vec<Range<u64>>,
+    lost: Vec<Range<BlockNumber>>,
     /// Where the blocks are.
     blocks: Vec<Entry>,
     /// Where to go on.
-    next: Option<u64>,
+    next: Option<BlockNumber>,
 }
 
 impl<D: BlockDevice + 'static> Coordinator<D> {
@@ -55,7 +55,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Reads every node of every map from the drives, and sees to blocks without a header.
     pub(super) async fn walk_maps(&self, scrub: &mut Scrub) -> Result<(), PoolError> {
         while let Some(layer) = self.with_live(LiveNodes::walk_next).flatten() {
-            let mut from = Some(0);
+            let mut from = Some(BlockNumber::FIRST);
             while let Some(block) = from {
                 self.rest(&mut scrub.pace).await?;
                 let (version, step) = self.step(layer, block, scrub).await?;
@@ -77,7 +77,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     async fn step(
         &self,
         layer: LayerId,
-        block: u64,
+        block: BlockNumber,
         scrub: &Scrub,
     ) -> Result<(u64, Step), PoolError> {
         let _reading = self.reading();
@@ -90,7 +90,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let Some(root) = root else {
             return Ok((version, step));
         };
-        let (mut at, mut first) = (root.mapping, 0);
+        let (mut at, mut first) = (root.mapping, BlockNumber::FIRST);
         for level in (0..=root.level).rev() {
             let Some(entry) = at.entry() else {
                 break;

@@ -3,7 +3,7 @@
 
 use crate::hashing::Seed;
 use crate::ids::LayerId;
-use crate::location::{LayerBlock, Location};
+use crate::location::{BlockNumber, LayerBlock, Location, each_of};
 use crate::segments::slices::Share;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -52,9 +52,9 @@ impl Moving {
     }
 
     /// Takes the marks off those blocks of a range that are in `share`.
-    pub fn end_all(&mut self, layer: LayerId, blocks: Range<u64>, share: Share) {
+    pub fn end_all(&mut self, layer: LayerId, blocks: Range<BlockNumber>, share: Share) {
         if blocks.end - blocks.start <= self.blocks.len() as u64 {
-            for block in share.pieces(blocks).flatten() {
+            for block in share.pieces(blocks).flat_map(each_of) {
                 self.blocks.remove(&LayerBlock { layer, block });
             }
             return;
@@ -79,6 +79,7 @@ impl Moving {
 mod tests {
     use super::*;
     use crate::ids::{SegmentNumber, ShardId};
+    use crate::location::numbered;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
@@ -100,6 +101,8 @@ mod tests {
             let (mut moving, mut model) = (Moving::default(), BTreeMap::new());
             for (turn, (step, layer, block, length)) in (0..).zip(steps) {
                 let layer = LayerId::new(layer);
+                let range = numbered(block..block + length);
+                let block = range.start;
                 let key = LayerBlock { layer, block };
                 match step {
                     0 => {
@@ -118,7 +121,6 @@ mod tests {
                         model.remove(&key);
                     }
                     _ => {
-                        let range = block..block + length;
                         moving.end_all(layer, range.clone(), share);
                         model.retain(|of: &LayerBlock, _| {
                             let own = share.owner(of.block) == share.shard;

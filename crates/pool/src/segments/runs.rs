@@ -84,7 +84,7 @@ mod tests {
     use super::*;
     use crate::ids::LayerId;
     use crate::ids::SegmentNumber;
-    use crate::location::Location;
+    use crate::location::{BlockNumber, Location};
 
     #[test]
     fn runs_hold_every_block_once_and_span_little() {
@@ -100,7 +100,7 @@ mod tests {
                 Live {
                     owner: LayerBlock {
                         layer: LayerId::new(1),
-                        block: 0,
+                        block: BlockNumber::FIRST,
                     },
                     entry: Entry { at, crc: 0 },
                 }

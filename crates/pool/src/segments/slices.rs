@@ -1,6 +1,7 @@
 //! Slices: how the blocks of every volume are dealt to the shards of a pool. No I/O.
 
 use crate::ids::ShardId;
+use crate::location::BlockNumber;
 use std::ops::Range;
 
 /// Slices have this many blocks unless a setting says otherwise: 1 MiB.
@@ -25,28 +26,36 @@ impl Share {
     }
 
     /// The shard that `block` belongs to.
-    pub fn owner(self, block: u64) -> ShardId {
+    pub fn owner(self, block: BlockNumber) -> ShardId {
         match self.shards {
             1 => ShardId::FIRST,
-            shards => ShardId::new(block / self.slice_blocks % shards),
+            shards => ShardId::new(self.slice_of(block) % shards),
         }
     }
 
     /// One past the last block from `block` on that has the same owner without a gap.
-    pub fn end_of_slice(self, block: u64) -> u64 {
+    pub fn end_of_slice(self, block: BlockNumber) -> BlockNumber {
         match self.shards {
-            1 => u64::MAX,
-            _ => (block / self.slice_blocks + 1) * self.slice_blocks,
+            1 => BlockNumber::MOST,
+            _ => self.first_of_slice(self.slice_of(block) + 1),
         }
     }
 
+    fn slice_of(self, block: BlockNumber) -> u64 {
+        block.get() / self.slice_blocks
+    }
+
+    fn first_of_slice(self, slice: u64) -> BlockNumber {
+        BlockNumber::new(slice * self.slice_blocks)
+    }
+
     /// The runs of `blocks` that belong to this shard.
-    pub fn pieces(self, blocks: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    pub fn pieces(self, blocks: Range<BlockNumber>) -> impl Iterator<Item = Range<BlockNumber>> {
         let behind =
             (self.shards + self.shard.get() - self.owner(blocks.start).get()) % self.shards;
         let first = match behind {
             0 => blocks.start,
-            _ => (blocks.start / self.slice_blocks + behind) * self.slice_blocks,
+            _ => self.first_of_slice(self.slice_of(blocks.start) + behind),
         };
         let mut at = first;
         std::iter::from_fn(move || {
@@ -55,7 +64,8 @@ impl Share {
             }
             let start = at;
             let end = self.end_of_slice(start);
-            at = end.saturating_add((self.shards - 1) * self.slice_blocks);
+            let others = (self.shards - 1) * self.slice_blocks;
+            at = BlockNumber::new(end.get().saturating_add(others));
             Some(start..end.min(blocks.end))
         })
     }
@@ -64,6 +74,7 @@ impl Share {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::location::{each_of, numbered};
     use proptest::prelude::*;
 
     #[test]
@@ -73,8 +84,9 @@ mod tests {
             shards: 1,
             shard: ShardId::FIRST,
         };
-        assert_eq!(share.owner(u64::MAX), ShardId::FIRST);
-        assert!(share.pieces(5..1 << 40).eq(std::iter::once(5..1 << 40)));
+        assert_eq!(share.owner(BlockNumber::MOST), ShardId::FIRST);
+        let all = numbered(5..1 << 40);
+        assert!(share.pieces(all.clone()).eq(std::iter::once(all)));
     }
 
     proptest! {
@@ -85,12 +97,12 @@ mod tests {
             let mut seen = vec![0; 400];
             for shard in (0..shards).map(ShardId::new) {
                 let share = Share { slice_blocks, shards, shard };
-                for piece in share.pieces(start..start + length) {
+                for piece in share.pieces(numbered(start..start + length)) {
                     prop_assert!(piece.start < piece.end);
-                    for block in piece {
+                    for block in each_of(piece) {
                         prop_assert_eq!(share.owner(block), shard);
                         prop_assert!(block < share.end_of_slice(block));
-                        seen[block as usize] += 1;
+                        seen[block.get() as usize] += 1;
                     }
                 }
             }

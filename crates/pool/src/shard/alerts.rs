@@ -230,7 +230,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         let holders = || holders(&self.state.borrow().tables, first.layer);
         let lost = LostBlock {
             layer: first.layer.get(),
-            block: first.block,
+            block: first.block.get(),
         };
         self.array.events.lose(lost, blocks, holders);
     }

@@ -4,7 +4,7 @@
 
 use crate::format::node::Node;
 use crate::ids::LayerId;
-use crate::location::Mapping;
+use crate::location::{BlockNumber, Mapping};
 use crate::map::cache::NodeCache;
 use crate::map::tree;
 use crate::segments::zones::Zone;
@@ -40,7 +40,7 @@ struct Sought {
     /// Whose answer it is.
     index: usize,
     layer: LayerId,
-    block: u64,
+    block: BlockNumber,
     /// Which node of the layer's tree to look into, and its level; none before the first.
     node: Option<(Mapping, u8)>,
 }
@@ -122,7 +122,7 @@ struct Ticket {
 }
 
 impl BatchedLookup {
-    fn ask(&mut self, layer: LayerId, block: u64) -> Ticket {
+    fn ask(&mut self, layer: LayerId, block: BlockNumber) -> Ticket {
         let index = self.sought.len();
         let node = None;
         self.sought.push(Sought {
@@ -183,7 +183,7 @@ impl<D: BlockDevice> Core<D> {
     /// `None` where it is to be looked up alone, from the volume on: memory does not know, or the
     /// tables have changed meanwhile. As of an instant while this runs. The caller counts as a
     /// reader.
-    pub async fn find_batched(&self, layer: LayerId, block: u64) -> Option<Found> {
+    pub async fn find_batched(&self, layer: LayerId, block: BlockNumber) -> Option<Found> {
         let tables_version = self.state.borrow().tables_version;
         let ticket = self.batched_lookup.borrow_mut().ask(layer, block);
         after_those_that_are_ready().await;

@@ -9,7 +9,7 @@ use crate::format::drive_layout::DriveLayout;
 use crate::format::node::Node;
 use crate::ids::{LayerId, SegmentNumber, Sequence, ShardId};
 use crate::level::Level;
-use crate::location::Entry;
+use crate::location::{BlockNumber, Entry};
 use crate::map::overlay::Overlay;
 use crate::offline::OfflineReason;
 use crate::options::Settings;
@@ -139,7 +139,7 @@ pub(crate) enum Order {
     Open,
     /// The gate is closed: set the updates aside.
     Freeze {
-        cut_off: Vec<(LayerId, Range<u64>)>,
+        cut_off: Vec<(LayerId, Range<BlockNumber>)>,
         /// Write no segment any further.
         seal: bool,
         reply: Sender<Frozen>,

@@ -2,7 +2,7 @@
 
 use crate::format::stripe::Record;
 use crate::ids::{LayerId, SegmentNumber, Sequence, ShardId, StripeId};
-use crate::location::{Entry, LayerBlock, Location, Mapping};
+use crate::location::{BlockNumber, Entry, LayerBlock, Location, Mapping};
 use crate::map::overlay::{Counted, Overlay};
 use crate::mutation::Mutation;
 use crate::segments::admitted::Admitted;
@@ -103,7 +103,7 @@ pub(crate) struct State {
 #[derive(Default)]
 pub(crate) struct AtFreeze {
     /// Blocks of layers that are cut off, and read as zeroes if they ever come back.
-    pub cut_off: Vec<(LayerId, Range<u64>)>,
+    pub cut_off: Vec<(LayerId, Range<BlockNumber>)>,
     /// Segments are written no further.
     pub seal: bool,
 }
@@ -308,7 +308,7 @@ impl State {
     }
 
     /// Unmaps blocks that were given back, those in `share`.
-    pub fn unmap(&mut self, share: Share, layer: LayerId, blocks: Range<u64>) {
+    pub fn unmap(&mut self, share: Share, layer: LayerId, blocks: Range<BlockNumber>) {
         if blocks.is_empty() {
             return;
         }
@@ -384,7 +384,7 @@ impl State {
     }
 
     /// What the updates in memory say about a block of `layer` itself.
-    pub fn recent(&self, layer: LayerId, block: u64) -> Option<Mapping> {
+    pub fn recent(&self, layer: LayerId, block: BlockNumber) -> Option<Mapping> {
         let frozen = || match Mutation::ForgetsWhatIsMerged.is_planted() {
             true => None,
             false => self.frozen.get(layer, block),

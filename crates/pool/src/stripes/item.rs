@@ -3,7 +3,7 @@
 use crate::format::stripe::Record;
 use crate::ids::{Generation, SegmentNumber, Sequence, ShardId, VolumeId};
 use crate::level::Shape;
-use crate::location::{BLOCK_BYTES, LayerBlock, Location};
+use crate::location::{BLOCK_BYTES, BlockNumber, LayerBlock, Location};
 use crate::segments::admitted::Backing;
 use crate::segments::zones::Zone;
 use crate::stripes::buffers::put_together;
@@ -19,12 +19,12 @@ pub(crate) struct Request {
     remaining: Cell<u64>,
     error: Cell<Option<IoError>>,
     /// From this block on it was not done: the space for that is to be asked for again.
-    overtaken: Cell<Option<u64>>,
+    overtaken: Cell<Option<BlockNumber>>,
     /// What has been given back of the buffer that is written, with its first block's number:
     /// mostly all of it at once.
-    given_back: Cell<Option<(u64, Buffer)>>,
+    given_back: Cell<Option<(BlockNumber, Buffer)>>,
     /// Further parts of it.
-    parts: RefCell<Vec<(u64, Buffer)>>,
+    parts: RefCell<Vec<(BlockNumber, Buffer)>>,
     done: Signal<()>,
 }
 
@@ -41,7 +41,7 @@ impl Request {
     }
 
     /// A part of the buffer, from block `start` on, is not needed any more.
-    pub fn give_back(&self, start: u64, part: Buffer) {
+    pub fn give_back(&self, start: BlockNumber, part: Buffer) {
         if let Some(earlier) = self.given_back.replace(Some((start, part))) {
             self.parts.borrow_mut().push(earlier);
         }
@@ -83,7 +83,7 @@ impl Request {
 
     /// Nothing is wrong with it, but what it was admitted for is so no more: it begins anew from
     /// this block on. What is before that is written.
-    pub fn overtaken_from(&self) -> Option<u64> {
+    pub fn overtaken_from(&self) -> Option<BlockNumber> {
         let first = self.overtaken.get();
         first.filter(|_| self.error.get().is_none())
     }
@@ -118,14 +118,14 @@ pub(crate) enum Item {
         volume: VolumeId,
         /// Written only while the volume's blocks are of this revision, if it is said.
         revision: Option<u64>,
-        start: u64,
+        start: BlockNumber,
         buffer: Buffer,
         backing: Backing,
     },
     Hole {
         request: Rc<Request>,
         volume: VolumeId,
-        start: u64,
+        start: BlockNumber,
         blocks: u32,
     },
 }
@@ -239,5 +239,5 @@ pub(crate) struct Source {
 pub(crate) struct Owner {
     pub request: Rc<Request>,
     /// Block number of what is first in it.
-    pub start: u64,
+    pub start: BlockNumber,
 }

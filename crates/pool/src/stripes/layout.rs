@@ -129,6 +129,7 @@ mod tests {
     use crate::format::stripe::Bounds;
     use crate::ids::{Generation, LayerId, SegmentNumber, Sequence, ShardId};
     use crate::level::Level;
+    use crate::location::{BlockNumber, each_of, numbered};
     use crate::stripes::item::Request;
     use std::rc::Rc;
 
@@ -166,18 +167,21 @@ mod tests {
         };
         let (layer, crc) = (LayerId::new(1), 0);
         for ((start, count), request) in [10, 100].into_iter().zip(lengths).zip(&requests) {
-            let numbers = start..start + count;
+            let numbers = each_of(numbered(start..start + count));
             let data = |block| Record::Data { layer, block, crc };
             batch.records.extend(numbers.map(data));
             batch.records.push(Record::Hole {
                 layer,
-                block: 0,
+                block: BlockNumber::FIRST,
                 blocks: 9,
             });
             let request = request.clone();
             batch.sources.push(Source {
                 buffer: blocks(start, count),
-                owner: Some(Owner { request, start }),
+                owner: Some(Owner {
+                    request,
+                    start: BlockNumber::new(start),
+                }),
             });
         }
         let pads = u64::from(rows) * shape.data as u64 - 1 - lengths.iter().sum::<u64>();
@@ -233,7 +237,9 @@ mod tests {
                 .iter()
                 .filter(|record| record.crc().is_some());
             for (record, block) in owning.zip(all.chunks(BLOCK_BYTES).skip(1)) {
-                let number = record.owner().map_or(0, |(owner, _)| owner.block as u8);
+                let number = record
+                    .owner()
+                    .map_or(0, |(owner, _)| owner.block.get() as u8);
                 assert!(block.iter().all(|byte| *byte == number));
                 assert_eq!(record.crc(), Some(crc_fast::crc32_iscsi(block)));
             }

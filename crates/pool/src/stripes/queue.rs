@@ -80,13 +80,14 @@ impl Queue {
 mod tests {
     use super::*;
     use crate::ids::VolumeId;
+    use crate::location::BlockNumber;
     use crate::stripes::item::Request;
 
     fn hole() -> Item {
         Item::Hole {
             request: Request::new(1),
             volume: VolumeId(1),
-            start: 0,
+            start: BlockNumber::FIRST,
             blocks: 100,
         }
     }

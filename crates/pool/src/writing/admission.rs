@@ -2,13 +2,14 @@
 //! that reserve space, stays within what the pool can hold. Overwriting needs no new space.
 
 use crate::ids::{LayerId, VolumeId};
-use crate::location::{LayerBlock, Mapping};
+use crate::location::{BlockNumber, LayerBlock, Mapping, each_of};
 use crate::segments::admitted::Backing;
 use crate::shard::core::Core;
 use crate::shard::state::State;
 use crate::stripes::item::{Left, Request};
-use block::{BlockDevice, BlockRange, IoError};
+use block::{BlockDevice, IoError};
 use reactor::Instant;
+use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -99,30 +100,31 @@ impl<D: BlockDevice + 'static> Core<D> {
     pub async fn admit(
         &self,
         volume: VolumeId,
-        range: BlockRange,
+        blocks: Range<BlockNumber>,
     ) -> Result<Admission<'_, D>, IoError> {
+        let count = blocks.end - blocks.start;
         let may_guess = self.state.borrow().admitted.may_guess();
-        if may_guess && self.fits(range.blocks) {
-            let mut admission = self.admission(range.blocks, Backing::Counted);
-            admission.guessed = range.blocks;
-            self.state.borrow_mut().admitted.guess(range.blocks);
+        if may_guess && self.fits(count) {
+            let mut admission = self.admission(count, Backing::Counted);
+            admission.guessed = count;
+            self.state.borrow_mut().admitted.guess(count);
             return Ok(admission);
         }
         // Seldom: on the heap, and not in the future of every write.
-        Box::pin(self.admit_exactly(volume, range)).await
+        Box::pin(self.admit_exactly(volume, blocks)).await
     }
 
     /// Looks at what the volume holds already, and lets checkpoints find out what lives.
     async fn admit_exactly(
         &self,
         volume: VolumeId,
-        range: BlockRange,
+        blocks: Range<BlockNumber>,
     ) -> Result<Admission<'_, D>, IoError> {
         let mut noticed = false;
         let mut exactly = None;
         let mut looks = Looks::new();
         while looks.again(&self.state.borrow()) {
-            let (new, layer) = self.new_blocks(volume, range).await?;
+            let (new, layer) = self.new_blocks(volume, blocks.clone()).await?;
             if new == 0 || self.fits(new) {
                 return Ok(self.admission(new, Backing::Held { layer }));
             }
@@ -212,7 +214,7 @@ impl<D: BlockDevice + 'static> Core<D> {
     async fn new_blocks(
         &self,
         volume: VolumeId,
-        range: BlockRange,
+        blocks: Range<BlockNumber>,
     ) -> Result<(u64, LayerId), IoError> {
         // Or nodes that are about to be read may be replaced, and others written there.
         let _reading = self.reading();
@@ -222,7 +224,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             found.ok_or(IoError::DeviceGone)?.layer
         };
         let mut new = 0;
-        for block in range.start.0..range.start.0 + range.blocks {
+        for block in each_of(blocks) {
             let held = match self.find_own(LayerBlock { layer, block }).await {
                 // What is written there takes the place of what is lost.
                 Err(IoError::UnrecoveredRead) => false,

@@ -3,7 +3,7 @@
 use crate::format::stripe::{RECORDS, ROWS_MAX, Record};
 use crate::ids::{LayerId, SegmentNumber, ShardId};
 use crate::level::Shape;
-use crate::location::{ATOMIC_BLOCKS, BLOCK_BYTES};
+use crate::location::{ATOMIC_BLOCKS, BLOCK_BYTES, BlockNumber, each_of};
 use crate::segments::{Kind, Segment, SegmentState};
 use crate::shard::state::State;
 use crate::stripes::class::{Class, Rules};
@@ -286,7 +286,7 @@ fn volume_of<'a>(state: &'a State, item: &Item) -> Result<&'a Volume, IoError> {
         Some(found) if wanted.is_some_and(|wanted| wanted != found.revision()) => {
             Err(IoError::Aborted)
         }
-        Some(found) if start + blocks <= found.blocks => Ok(found),
+        Some(found) if start + blocks <= BlockNumber::FIRST + found.blocks => Ok(found),
         Some(_) => Err(IoError::OutOfRange),
         None => Err(IoError::DeviceGone),
     }
@@ -363,7 +363,7 @@ fn take(state: &State, batch: &mut Batch, item: Item, space: u64) -> Taken {
 /// Puts all of a buffer into the batch.
 fn put(batch: &mut Batch, layer: LayerId, owner: Owner, buffer: Buffer) {
     let blocks = blocks_of(&buffer);
-    let range = owner.start..owner.start + blocks;
+    let range = each_of(owner.start..owner.start + blocks);
     batch.records.extend(range.map(|block| {
         let crc = 0;
         Record::Data { layer, block, crc }

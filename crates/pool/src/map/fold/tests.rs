@@ -30,7 +30,7 @@ impl NodeSink for Nothing {
 
     fn discard(&self, _: Entry) {}
 
-    fn unreadable(&self, _: LayerId, _: Range<u64>) -> Result<Range<u64>, IoError> {
+    fn unreadable(&self, _: LayerId, _: Range<BlockNumber>) -> Result<Range<BlockNumber>, IoError> {
         Err(IoError::Internal)
     }
 

@@ -3,7 +3,7 @@
 use crate::format::node::{LEVELS_MAX, NODE_RECORDS, Node, NodeRecord};
 use crate::ids::LayerId;
 use crate::join::join_all;
-use crate::location::{Entry, Mapping, VOLUME_BLOCKS_MAX};
+use crate::location::{BlockNumber, Entry, Mapping};
 use crate::map::overlay::Change;
 use crate::map::tree::records::{merge_above, merge_below};
 use crate::map::tree::{NodeSink, check_span, load_level};
@@ -46,8 +46,8 @@ struct Merge<'a, S> {
 struct Place {
     at: Mapping,
     level: u8,
-    first: u64,
-    span: Range<u64>,
+    first: BlockNumber,
+    span: Range<BlockNumber>,
 }
 
 impl Place {
@@ -55,8 +55,8 @@ impl Place {
         Place {
             at: root.mapping,
             level: root.level,
-            first: 0,
-            span: 0..VOLUME_BLOCKS_MAX,
+            first: BlockNumber::FIRST,
+            span: BlockNumber::FIRST..BlockNumber::END,
         }
     }
 
@@ -228,7 +228,7 @@ fn lost<S: NodeSink>(sink: &S, layer: LayerId, place: &Place) -> Result<Vec<Node
 
 /// The parts of `changes` within a span, none of which ends before it; leaves those that end
 /// behind it. Nothing is copied unless a change is cut.
-fn clip<'a>(changes: &mut &'a [Change], span: &Range<u64>) -> Cow<'a, [Change]> {
+fn clip<'a>(changes: &mut &'a [Change], span: &Range<BlockNumber>) -> Cow<'a, [Change]> {
     let (low, high) = (span.start, span.end);
     let within = changes.partition_point(|change| change.start() < high);
     let inside = &changes[..within];
@@ -317,7 +317,7 @@ async fn absorb<S: NodeSink>(
         Err(IoError::UnrecoveredRead) => return Ok(None),
         loaded => loaded?,
     };
-    check_span(&node, record.block..VOLUME_BLOCKS_MAX)?;
+    check_span(&node, record.block..BlockNumber::END)?;
     if let Some(entry) = record.mapping.entry() {
         sink.discard(entry);
     }

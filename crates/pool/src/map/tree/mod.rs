@@ -11,7 +11,7 @@ pub(crate) use merge::{Laid, compact, merge};
 
 use crate::format::node::{LEVELS_MAX, Node, NodeRecord};
 use crate::ids::LayerId;
-use crate::location::{Entry, Mapping, VOLUME_BLOCKS_MAX};
+use crate::location::{BlockNumber, Entry, Mapping};
 use crate::map::cache::NodeCache;
 use crate::volumes::Root;
 use block::IoError;
@@ -40,7 +40,11 @@ pub(crate) trait NodeSink: Nodes {
     fn lost(&self, entry: Entry);
     /// The node that said something about these blocks cannot be read. Returns which of them, at
     /// least one, are to be known as lost; an error if the tree is better left as it is.
-    fn unreadable(&self, layer: LayerId, blocks: Range<u64>) -> Result<Range<u64>, IoError>;
+    fn unreadable(
+        &self,
+        layer: LayerId,
+        blocks: Range<BlockNumber>,
+    ) -> Result<Range<BlockNumber>, IoError>;
     /// A node that cannot be read was left where it is, with what it tells of.
     fn passed_over(&self);
 }
@@ -56,7 +60,7 @@ async fn load_level<N: Nodes>(nodes: &N, at: Mapping, level: u8) -> Result<Arc<N
 
 /// Refuses a node that speaks of other blocks than those that it is about: what is made of it would
 /// be in no order, and a node in two places would be walked through as often.
-fn check_span(node: &Node, span: Range<u64>) -> Result<(), IoError> {
+fn check_span(node: &Node, span: Range<BlockNumber>) -> Result<(), IoError> {
     let blocks = node.blocks();
     match span.start <= blocks.start && blocks.end <= span.end {
         true => Ok(()),
@@ -69,7 +73,7 @@ fn check_span(node: &Node, span: Range<u64>) -> Result<(), IoError> {
 pub(crate) fn peek(
     cache: &NodeCache,
     root: Root,
-    start: u64,
+    start: BlockNumber,
     found: &mut [Option<Mapping>],
 ) -> usize {
     let mut index = 0;
@@ -86,24 +90,24 @@ pub(crate) fn peek(
 /// A leaf in memory, if there is one where a block belongs, and where the next leaf begins.
 pub(crate) struct Leaf<'a> {
     node: Option<&'a Node>,
-    start: u64,
-    end: u64,
+    start: BlockNumber,
+    end: BlockNumber,
 }
 
 impl Leaf<'_> {
     /// True when a block belongs here.
-    pub fn covers(&self, block: u64) -> bool {
+    pub fn covers(&self, block: BlockNumber) -> bool {
         (self.start..self.end).contains(&block)
     }
 
     /// What it says about a block that belongs here.
-    pub fn find(&self, block: u64) -> Option<Mapping> {
+    pub fn find(&self, block: BlockNumber) -> Option<Mapping> {
         let record = self.node?.find(block)?;
         record.covers(block).then_some(record.mapping)
     }
 
     /// Writes down what it says of the blocks from `start` on; returns of how many it could say.
-    fn fill(&self, start: u64, found: &mut [Option<Mapping>]) -> usize {
+    fn fill(&self, start: BlockNumber, found: &mut [Option<Mapping>]) -> usize {
         let blocks = (found.len() as u64).min(self.end - start);
         let Some(node) = self.node else {
             return blocks as usize;
@@ -130,10 +134,10 @@ pub(crate) fn peek_node(cache: &NodeCache, at: Mapping, level: u8) -> Option<&No
 }
 
 /// The leaf in which `block` belongs, if every node on the way to it is in memory.
-pub(crate) fn peek_leaf(cache: &NodeCache, root: Root, block: u64) -> Option<Leaf<'_>> {
+pub(crate) fn peek_leaf(cache: &NodeCache, root: Root, block: BlockNumber) -> Option<Leaf<'_>> {
     let mut at = root.mapping;
     // What belongs to a leaf may lie before its first record: only from `block` on is known.
-    let (start, mut end) = (block, u64::MAX);
+    let (start, mut end) = (block, BlockNumber::MOST);
     for level in (0..=root.level).rev() {
         let node = peek_node(cache, at, level)?;
         if level == 0 {
@@ -157,7 +161,7 @@ pub(crate) fn peek_leaf(cache: &NodeCache, root: Root, block: u64) -> Option<Lea
 pub(crate) async fn lookup<N: Nodes>(
     nodes: &N,
     root: Root,
-    block: u64,
+    block: BlockNumber,
 ) -> Result<Option<Mapping>, IoError> {
     let mut at = root.mapping;
     for level in (0..=root.level).rev() {
@@ -178,14 +182,14 @@ struct Way {
     /// The leaf; or else the node that cannot be read.
     end: Result<Arc<Node>, Entry>,
     /// The first block that its end is about.
-    low: u64,
+    low: BlockNumber,
     /// The first that the next one is about.
-    next: Option<u64>,
+    next: Option<BlockNumber>,
 }
 
-async fn way_to<N: Nodes>(nodes: &N, root: Root, block: u64) -> Result<Way, IoError> {
+async fn way_to<N: Nodes>(nodes: &N, root: Root, block: BlockNumber) -> Result<Way, IoError> {
     let (mut at, mut level) = (root.mapping, root.level);
-    let (mut low, mut next) = (0, None);
+    let (mut low, mut next) = (BlockNumber::FIRST, None);
     loop {
         let node = match (load_level(nodes, at, level).await, at.entry()) {
             (Err(IoError::UnrecoveredRead), Some(entry)) => {
@@ -195,7 +199,7 @@ async fn way_to<N: Nodes>(nodes: &N, root: Root, block: u64) -> Result<Way, IoEr
             (loaded, _) => loaded?,
         };
         // The first child may be about blocks before its own first.
-        check_span(&node, 0..next.unwrap_or(VOLUME_BLOCKS_MAX))?;
+        check_span(&node, BlockNumber::FIRST..next.unwrap_or(BlockNumber::END))?;
         if level == 0 {
             let end = Ok(node);
             return Ok(Way { end, low, next });
@@ -214,10 +218,10 @@ async fn way_to<N: Nodes>(nodes: &N, root: Root, block: u64) -> Result<Way, IoEr
 pub(crate) async fn unreadable_of<N: Nodes>(
     nodes: &N,
     root: Root,
-    block: u64,
-) -> Result<Option<(Entry, Range<u64>)>, IoError> {
+    block: BlockNumber,
+) -> Result<Option<(Entry, Range<BlockNumber>)>, IoError> {
     let way = way_to(nodes, root, block).await?;
-    let about = way.low..way.next.unwrap_or(VOLUME_BLOCKS_MAX);
+    let about = way.low..way.next.unwrap_or(BlockNumber::END);
     Ok(way.end.err().map(|entry| (entry, about)))
 }
 
@@ -227,8 +231,8 @@ pub(crate) async fn unreadable_of<N: Nodes>(
 pub(crate) async fn leaf_from<N: Nodes>(
     nodes: &N,
     root: Root,
-    from: u64,
-) -> Result<(Vec<NodeRecord>, Option<u64>), IoError> {
+    from: BlockNumber,
+) -> Result<(Vec<NodeRecord>, Option<BlockNumber>), IoError> {
     let Way { end, low, next } = way_to(nodes, root, from).await?;
     let records = match end {
         Ok(leaf) => {
@@ -236,7 +240,7 @@ pub(crate) async fn leaf_from<N: Nodes>(
             records.collect()
         }
         Err(_) => {
-            let blocks = low.max(from)..next.unwrap_or(VOLUME_BLOCKS_MAX);
+            let blocks = low.max(from)..next.unwrap_or(BlockNumber::END);
             vec![NodeRecord::run(blocks, Mapping::Lost)]
         }
     };
@@ -248,7 +252,7 @@ pub(crate) async fn leaf_from<N: Nodes>(
 pub(crate) struct First {
     pub leaves: usize,
     /// Where the next one begins; `None` if there is none.
-    pub end: Option<u64>,
+    pub end: Option<BlockNumber>,
 }
 
 /// So many of the first leaves of a tree, or all. A node above them that cannot be read counts as
@@ -258,7 +262,7 @@ pub(crate) async fn first_leaves<N: Nodes>(
     root: Root,
     most: usize,
 ) -> Result<First, IoError> {
-    let (mut from, mut leaves) = (0, 0);
+    let (mut from, mut leaves) = (BlockNumber::FIRST, 0);
     while leaves < most {
         let mut at = root.mapping;
         let mut next = None;

@@ -1,7 +1,7 @@
 //! The records of a leaf and a batch of changes laid above or below them. No I/O.
 
 use crate::format::node::{NODE_RECORDS, NodeRecord};
-use crate::location::Mapping;
+use crate::location::{BlockNumber, Mapping};
 use crate::map::overlay::Change;
 use crate::map::tree::NodeSink;
 use std::iter::Peekable;
@@ -69,7 +69,7 @@ impl<I: Iterator<Item = NodeRecord>> Old<I> {
     }
 
     /// The next record that begins before `limit`; of a run only what lies before it.
-    fn next_before(&mut self, limit: u64) -> Option<NodeRecord> {
+    fn next_before(&mut self, limit: BlockNumber) -> Option<NodeRecord> {
         let begins = |record: &NodeRecord| record.block < limit;
         let next = self.rest.take_if(|rest| begins(rest));
         let record = next.or_else(|| match self.rest {
@@ -107,7 +107,7 @@ impl Merged {
     }
 
     /// Adds what a change says of some of its blocks.
-    fn gain<S: NodeSink>(&mut self, sink: &S, change: &Change, blocks: Range<u64>) {
+    fn gain<S: NodeSink>(&mut self, sink: &S, change: &Change, blocks: Range<BlockNumber>) {
         if blocks.is_empty() {
             return;
         }
@@ -123,7 +123,7 @@ impl Merged {
 
     /// What comes behind the last change stays.
     fn rest(mut self, mut old: Old<impl Iterator<Item = NodeRecord>>) -> Vec<NodeRecord> {
-        while let Some(record) = old.next_before(u64::MAX) {
+        while let Some(record) = old.next_before(BlockNumber::MOST) {
             self.push(record);
         }
         self.0

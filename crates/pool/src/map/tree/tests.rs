@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ids::{LayerId, SegmentNumber};
-use crate::location::Location;
+use crate::location::{Location, each_of, numbered};
 use crate::map::overlay::{Change, Run};
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 
 const LAYER: LayerId = LayerId::new(1);
 /// No volume is larger.
-const END: u64 = 16_000;
+const END: BlockNumber = BlockNumber::new(16_000);
 
 #[derive(Default)]
 struct Memory {
@@ -20,7 +20,7 @@ struct Memory {
     live: RefCell<BTreeMap<Location, i64>>,
     /// Nodes that cannot be read.
     spoiled: RefCell<BTreeSet<Location>>,
-    given_up: RefCell<Vec<Range<u64>>>,
+    given_up: RefCell<Vec<Range<BlockNumber>>>,
 }
 
 impl Nodes for Memory {
@@ -70,7 +70,11 @@ impl NodeSink for Memory {
         *self.live.borrow_mut().entry(entry.at).or_default() -= 1;
     }
 
-    fn unreadable(&self, _: LayerId, blocks: Range<u64>) -> Result<Range<u64>, IoError> {
+    fn unreadable(
+        &self,
+        _: LayerId,
+        blocks: Range<BlockNumber>,
+    ) -> Result<Range<BlockNumber>, IoError> {
         let blocks = blocks.start..blocks.end.min(END).max(blocks.start + 1);
         self.given_up.borrow_mut().push(blocks.clone());
         Ok(blocks)
@@ -108,6 +112,7 @@ fn disjoint(raw: Vec<(u64, u64, bool)>, stamp: u32) -> Vec<Change> {
     let mut sorted = raw;
     sorted.sort();
     for (number, (start, len, put)) in sorted.into_iter().enumerate() {
+        let start = BlockNumber::new(start);
         let start = changes.last().map_or(start, |last| start.max(last.end()));
         let end = start + len;
         changes.push(match (put, number % 7) {
@@ -127,24 +132,24 @@ fn disjoint(raw: Vec<(u64, u64, bool)>, stamp: u32) -> Vec<Change> {
 }
 
 /// Says where two differ first.
-fn assert_alike(found: &BTreeMap<u64, Mapping>, model: &BTreeMap<u64, Mapping>) {
-    let differs = |block: &&u64| found.get(block) != model.get(block);
+fn assert_alike(found: &BTreeMap<BlockNumber, Mapping>, model: &BTreeMap<BlockNumber, Mapping>) {
+    let differs = |block: &&BlockNumber| found.get(block) != model.get(block);
     let first = found.keys().chain(model.keys()).filter(differs).min();
     assert_eq!(first, None, "they differ there");
 }
 
 /// What a tree says about every block.
-fn contents(memory: &Memory, root: Option<Root>) -> BTreeMap<u64, Mapping> {
+fn contents(memory: &Memory, root: Option<Root>) -> BTreeMap<BlockNumber, Mapping> {
     let mut walked = BTreeMap::new();
-    let mut from = root.map(|_| 0);
+    let mut from = root.map(|_| BlockNumber::FIRST);
     while let (Some(start), Some(root)) = (from, root) {
         let (records, next) = now(leaf_from(memory, root, start)).unwrap();
         for record in records {
             let end = match record.end() {
-                VOLUME_BLOCKS_MAX => END,
+                BlockNumber::END => END,
                 end => end,
             };
-            for block in record.block..end {
+            for block in each_of(record.block..end) {
                 let again = walked.insert(block, record.mapping);
                 assert_eq!(again, None, "{block} is said twice");
             }
@@ -154,7 +159,7 @@ fn contents(memory: &Memory, root: Option<Root>) -> BTreeMap<u64, Mapping> {
     walked
 }
 
-fn check(memory: &Memory, root: Option<Root>, model: &BTreeMap<u64, Mapping>) {
+fn check(memory: &Memory, root: Option<Root>, model: &BTreeMap<BlockNumber, Mapping>) {
     assert_alike(&contents(memory, root), model);
     let mut live: BTreeMap<Location, i64> = BTreeMap::new();
     for entry in model.values().filter_map(|mapping| mapping.entry()) {
@@ -163,7 +168,7 @@ fn check(memory: &Memory, root: Option<Root>, model: &BTreeMap<u64, Mapping>) {
     memory.live.borrow_mut().retain(|_, count| *count != 0);
     assert_eq!(*memory.live.borrow(), live, "live counts");
     if let Some(root) = root {
-        for block in (0..4000).step_by(13) {
+        for block in each_of(numbered(0..4000)).step_by(13) {
             assert_eq!(
                 now(lookup(memory, root, block)).unwrap(),
                 model.get(&block).copied()
@@ -172,7 +177,7 @@ fn check(memory: &Memory, root: Option<Root>, model: &BTreeMap<u64, Mapping>) {
     }
 }
 
-fn apply(model: &mut BTreeMap<u64, Mapping>, changes: &[Change]) {
+fn apply(model: &mut BTreeMap<BlockNumber, Mapping>, changes: &[Change]) {
     for change in changes {
         model.retain(|block, _| !(change.start()..change.end()).contains(block));
         lay_below(model, change);
@@ -180,8 +185,8 @@ fn apply(model: &mut BTreeMap<u64, Mapping>, changes: &[Change]) {
 }
 
 /// Fills what the model says nothing about.
-fn lay_below(model: &mut BTreeMap<u64, Mapping>, change: &Change) {
-    for block in change.start()..change.end() {
+fn lay_below(model: &mut BTreeMap<BlockNumber, Mapping>, change: &Change) {
+    for block in each_of(change.start()..change.end()) {
         match *change {
             Change::Put { entry, .. } => drop(model.entry(block).or_insert(Mapping::Block(entry))),
             Change::Cover { run, .. } => drop(model.entry(block).or_insert(run.into())),
@@ -221,8 +226,8 @@ proptest! {
         }
         while let Some(left) = root {
             let first = now(first_leaves(&memory, left, 3)).unwrap();
-            let end = first.end.unwrap_or(VOLUME_BLOCKS_MAX);
-            let clear = [Change::Clear { start: 0, end }];
+            let end = first.end.unwrap_or(BlockNumber::END);
+            let clear = [Change::Clear { start: BlockNumber::FIRST, end }];
             root = now(merge(&memory, LAYER, root, &clear, Laid::Above)).unwrap();
             model.retain(|block, _| *block >= end);
             assert_alike(&contents(&memory, root), &model);
@@ -240,11 +245,14 @@ fn leaves_that_all_change_at_once_are_packed_whole() {
     for blocks in (3000..3600).step_by(19) {
         let (memory, mut model) = (Memory::default(), BTreeMap::new());
         let every = |step: usize, stamp: u32| -> Vec<Change> {
-            let put = |block: u64| Change::Put {
+            let put = |block: BlockNumber| Change::Put {
                 block,
-                entry: data(stamp + block as u32),
+                entry: data(stamp + block.get() as u32),
             };
-            (0..blocks).step_by(step).map(put).collect()
+            each_of(numbered(0..blocks))
+                .step_by(step)
+                .map(put)
+                .collect()
         };
         let mut root = None;
         for changes in [every(1, 10_000), every(50, 20_000), every(1, 30_000)] {
@@ -258,12 +266,12 @@ fn leaves_that_all_change_at_once_are_packed_whole() {
 }
 
 /// A tree in which every block is said.
-fn tall(memory: &Memory, blocks: u64) -> (Option<Root>, BTreeMap<u64, Mapping>) {
-    let put = |block: u64| Change::Put {
+fn tall(memory: &Memory, blocks: u64) -> (Option<Root>, BTreeMap<BlockNumber, Mapping>) {
+    let put = |block: BlockNumber| Change::Put {
         block,
-        entry: data(block as u32),
+        entry: data(block.get() as u32),
     };
-    let changes: Vec<Change> = (0..blocks).map(put).collect();
+    let changes: Vec<Change> = each_of(numbered(0..blocks)).map(put).collect();
     let mut model = BTreeMap::new();
     apply(&mut model, &changes);
     let root = now(merge(memory, LAYER, None, &changes, Laid::Above)).unwrap();
@@ -280,7 +288,7 @@ fn the_first_leaves_are_counted_across_nodes() {
     for most in [1, 2, 149, 150, 151, 299, 300, 301, 1000] {
         let mut expected = First {
             leaves: 0,
-            end: Some(0),
+            end: Some(BlockNumber::FIRST),
         };
         while let Some(from) = expected.end.filter(|_| expected.leaves < most) {
             expected.leaves += 1;
@@ -311,7 +319,7 @@ proptest! {
             memory.spoiled.borrow_mut().insert(nodes[index.index(nodes.len())]);
         }
         let before = contents(&memory, Some(root));
-        let unreadable = |block: &u64| before.get(block) == Some(&Mapping::Lost);
+        let unreadable = |block: &BlockNumber| before.get(block) == Some(&Mapping::Lost);
         let after = if moves {
             let odd = |entry: Entry| entry.at.segment.get() % 2 == 1;
             Some(now(compact(&memory, LAYER, root, &odd)).unwrap())
