@@ -293,7 +293,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let (incarnation, holder) = (self.incarnation.get(), self.holder.get());
         let closes = self.stopping.get();
         move |next| {
-            next.incarnation = incarnation.into();
+            next.incarnation = incarnation.get().into();
             next.holder = holder;
             next.taken_from = NOBODY;
             if closes {

@@ -1,5 +1,6 @@
 //! Names that stay: of pools, drives, hosts, volumes and snapshots. Numbers of segments, layers,
-//! shards and stripes: each kind is a type of its own, so that none is taken for another.
+//! shards, stripes, eras, epochs and incarnations: each kind is a type of its own, so that none is
+//! taken for another.
 
 use std::fmt;
 
@@ -203,6 +204,64 @@ impl Sequence {
 impl fmt::Display for Sequence {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(out)
+    }
+}
+
+/// The merges that a shard has seen, none at first. A reader holds on to the era in which it began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) struct Era(u64);
+
+impl Era {
+    /// That of who begins after one more merge.
+    pub fn next(self) -> Era {
+        Era(self.0 + 1)
+    }
+}
+
+/// The life of a pool between two recoveries; each has a higher one. Stripes of earlier ones are
+/// not replayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Incarnation(u64);
+
+impl Incarnation {
+    pub const LEAST: Incarnation = Incarnation(0);
+
+    pub const fn new(number: u64) -> Incarnation {
+        Incarnation(number)
+    }
+
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// The one so many behind it.
+    pub fn later_by(self, incarnations: u64) -> Incarnation {
+        Incarnation(self.0 + incarnations)
+    }
+}
+
+impl fmt::Display for Incarnation {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(out)
+    }
+}
+
+/// How many memberships a pool had before one. Two that were apart may have the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct EpochNumber(u64);
+
+impl EpochNumber {
+    pub const fn new(number: u64) -> EpochNumber {
+        EpochNumber(number)
+    }
+
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// That of the membership that comes behind it.
+    pub fn next(self) -> EpochNumber {
+        EpochNumber(self.0 + 1)
     }
 }
 

@@ -21,7 +21,7 @@ use crate::format::body::Body;
 use crate::format::drive_layout::zones;
 use crate::format::encoded::{Encoded, WrittenTables};
 use crate::format::superblock::{MEMBER_ACTIVE, Superblock, VERSION};
-use crate::ids::{DriveId, SegmentNumber, Sequence, ShardId};
+use crate::ids::{DriveId, Incarnation, SegmentNumber, Sequence, ShardId};
 use crate::join::join_all;
 use crate::labels;
 use crate::labels::quorum::is_damaged;
@@ -384,7 +384,7 @@ fn assemble<D: BlockDevice + 'static>(
         array,
         settings_for(superblock, level, options.settings),
         superblock.secret,
-        superblock.incarnation.get(),
+        Incarnation::new(superblock.incarnation.get()),
         usize::from(superblock.width),
         superblock.zone_blocks.get(),
         state,
@@ -483,8 +483,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let held = self.state.borrow().segments.zones().are_held();
         self.free_dead();
         let decided = self.recover(before).await?;
-        let next = decided.lost.map_or(1, |_| INCARNATIONS_APART);
-        self.incarnation.set(self.incarnation.get() + next);
+        let apart = decided.lost.map_or(1, |_| INCARNATIONS_APART);
+        let next = self.incarnation.get().later_by(apart);
+        self.incarnation.set(next);
         if let Some(lost) = decided.lost {
             self.published.borrow_mut().superblock.go_beyond(lost);
         }

@@ -11,7 +11,7 @@ use crate::error::PoolError;
 use crate::format::body::{Decided, DecidedLog};
 use crate::format::plausible::UNDER_WAY_MAX;
 use crate::format::stripe::{Bounds, Header, Place, ROWS_MAX, Record};
-use crate::ids::{SegmentNumber, Sequence, ShardId};
+use crate::ids::{Incarnation, SegmentNumber, Sequence, ShardId};
 use crate::location::{BLOCK_BYTES, Entry, LayerBlock, Mapping};
 use crate::mutation::Mutation;
 use crate::recovery::image::{Image, READ_AGAIN_AFTER, READS_MAX, hidden_in};
@@ -53,10 +53,14 @@ pub(crate) struct Recovered {
 }
 
 /// Headers of stripes by incarnation, shard and sequence number.
-type Found = BTreeMap<(u64, ShardId, Sequence), Header>;
+type Found = BTreeMap<(Incarnation, ShardId, Sequence), Header>;
 
 /// Takes the log of one shard out of what was found.
-fn take_log(found: &mut Found, incarnation: u64, shard: ShardId) -> BTreeMap<Sequence, Header> {
+fn take_log(
+    found: &mut Found,
+    incarnation: Incarnation,
+    shard: ShardId,
+) -> BTreeMap<Sequence, Header> {
     let mut own = found.split_off(&(incarnation, shard, Sequence::NONE));
     let behind = (incarnation, shard.next(), Sequence::NONE);
     found.append(&mut own.split_off(&behind));
@@ -84,7 +88,7 @@ fn reads_of_torn() -> usize {
     }
 }
 
-fn key(header: &Header) -> (u64, ShardId, Sequence) {
+fn key(header: &Header) -> (Incarnation, ShardId, Sequence) {
     (header.place.incarnation, header.shard, header.sequence)
 }
 
@@ -103,7 +107,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         let mut found = Found::new();
         let incarnation = self.incarnation.get();
         let earlier = before.decided.iter().map(|decided| decided.incarnation);
-        let incarnations: Vec<u64> = std::iter::once(incarnation).chain(earlier).collect();
+        let incarnations: Vec<Incarnation> = std::iter::once(incarnation).chain(earlier).collect();
         let numbers: Vec<SegmentNumber> = {
             let state = self.state.borrow();
             let table = state.segments.table().iter();
@@ -219,7 +223,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         block: &[u8],
         place: Place,
         bounds: Bounds,
-        incarnations: &[u64],
+        incarnations: &[Incarnation],
     ) -> Option<Header> {
         incarnations.iter().find_map(|incarnation| {
             let incarnation = *incarnation;
@@ -257,7 +261,7 @@ impl<D: BlockDevice + 'static> Core<D> {
     async fn scan(
         &self,
         number: SegmentNumber,
-        (incarnations, accept_loss): (&[u64], bool),
+        (incarnations, accept_loss): (&[Incarnation], bool),
         found: &mut Found,
     ) -> Result<(), PoolError> {
         let Some((columns, generation, start)) = ({
@@ -309,7 +313,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         &self,
         columns: &[Option<Zone>],
         place: Place,
-        (incarnations, accept_loss): (&[u64], bool),
+        (incarnations, accept_loss): (&[Incarnation], bool),
     ) -> Result<BTreeMap<u32, Header>, PoolError> {
         let (shape, bounds) = (self.array.shape(columns.len()), self.bounds(columns.len()));
         let rows = (self.zone_rows - place.row).min(WINDOW_ROWS);
@@ -346,7 +350,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         &self,
         columns: &[Option<Zone>],
         place: Place,
-        incarnations: &[u64],
+        incarnations: &[Incarnation],
     ) -> Option<Vec<Header>> {
         let rows = self.zone_rows.saturating_sub(place.row).min(WINDOW_ROWS);
         if rows == 0 {

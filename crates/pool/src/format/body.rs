@@ -3,7 +3,7 @@
 mod steps;
 
 use crate::format::body::steps::{Decoder, Encoder};
-use crate::ids::{Generation, LayerId, SegmentNumber, Sequence, SnapshotId, VolumeId};
+use crate::ids::{Generation, Incarnation, LayerId, SegmentNumber, Sequence, SnapshotId, VolumeId};
 use crate::location::{Entry, Location, Mapping};
 use crate::segments::slices::{SHARDS_MAX, SLICE_BLOCKS};
 use crate::segments::zones::Zone;
@@ -31,7 +31,7 @@ pub(crate) struct Body {
 /// in segments that were made ready since.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Decided {
-    pub incarnation: u64,
+    pub incarnation: Incarnation,
     /// Blocks of a slice at that time.
     pub slice_blocks: u32,
     /// The log of each shard that there was.
@@ -388,7 +388,7 @@ fn read_snapshot(from: &mut Reader<'_>) -> Result<(SnapshotId, Snapshot), Malfor
 }
 
 fn write_decided(out: &mut Writer, decided: &Decided) {
-    out.number(decided.incarnation, 8);
+    out.number(decided.incarnation.get(), 8);
     out.number(u64::from(decided.slice_blocks), 4);
     out.count(decided.logs.len());
     for log in &decided.logs {
@@ -402,7 +402,7 @@ fn write_decided(out: &mut Writer, decided: &Decided) {
 }
 
 fn read_decided(from: &mut Reader<'_>) -> Result<Decided, Malformed> {
-    let incarnation = from.number(8)?;
+    let incarnation = Incarnation::new(from.number(8)?);
     let slice_blocks = from.word()?;
     let shards = from.word()? as usize;
     if slice_blocks == 0 || !(1..=SHARDS_MAX).contains(&shards) {
@@ -582,7 +582,7 @@ mod tests {
             torn: torn.iter().copied().map(Sequence::new).collect(),
         };
         body.decided = Some(Decided {
-            incarnation: 9,
+            incarnation: Incarnation::new(9),
             slice_blocks: 16,
             logs: vec![log(1, 7, &[4, 6]), log(2, 2, &[])],
         });

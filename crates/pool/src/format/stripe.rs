@@ -1,7 +1,7 @@
 //! The stripe header: which blocks a stripe holds, and proof that this pool wrote it just here.
 
 use crate::format::plausible::COUNT_MAX;
-use crate::ids::{Generation, LayerId, SegmentNumber, Sequence, ShardId};
+use crate::ids::{Generation, Incarnation, LayerId, SegmentNumber, Sequence, ShardId};
 use crate::location::{BLOCK_BYTES, BlockNumber, LayerBlock, Location};
 use crate::mutation::Mutation;
 use siphasher::sip128::{Hasher128, SipHasher24};
@@ -125,7 +125,7 @@ pub(crate) struct Place {
     pub segment: SegmentNumber,
     pub generation: Generation,
     pub row: u32,
-    pub incarnation: u64,
+    pub incarnation: Incarnation,
 }
 
 /// What a stripe can be: the segment has so many data columns, and its zones have so many rows.
@@ -240,7 +240,7 @@ impl Header {
             generation: self.place.generation.get().into(),
             row: self.place.row.into(),
             shard: (self.shard.get() as u32).into(),
-            incarnation: self.place.incarnation.into(),
+            incarnation: self.place.incarnation.get().into(),
             sequence: self.sequence.get().into(),
             durable_through: self.durable_through.get().into(),
             checksum: [0; 16],
@@ -266,7 +266,7 @@ impl Header {
             segment: SegmentNumber::new(fixed.segment.get()),
             generation: Generation::new(fixed.generation.get()),
             row: fixed.row.get(),
-            incarnation: fixed.incarnation.get(),
+            incarnation: Incarnation::new(fixed.incarnation.get()),
         };
         let then = if past {
             found.incarnation
@@ -359,7 +359,7 @@ mod tests {
             segment: SegmentNumber::new(9),
             generation: Generation::new(4),
             row: 32,
-            incarnation: 3,
+            incarnation: Incarnation::new(3),
         };
         Header {
             place,
@@ -423,7 +423,7 @@ mod tests {
                 ..header.place
             },
             Place {
-                incarnation: 4,
+                incarnation: Incarnation::new(4),
                 ..header.place
             },
         ] {

@@ -1,6 +1,7 @@
 //! The superblock: who the pool and this drive are, and the checkpoint that follows it.
 
 use crate::format::plausible::{self, Implausible, is_printable, printable};
+use crate::ids::EpochNumber;
 use crate::location::BLOCK_BYTES;
 use crate::segments::zones::{ZONE_BITS, Zone};
 use zerocopy::little_endian::{U16, U32, U64};
@@ -24,6 +25,12 @@ pub(crate) const NAME_BYTES: usize = 64;
 pub(crate) struct Epoch {
     pub number: U64,
     pub id: U64,
+}
+
+impl Epoch {
+    pub fn number(self) -> EpochNumber {
+        EpochNumber::new(self.number.get())
+    }
 }
 
 /// One drive of the pool.
@@ -291,9 +298,16 @@ impl Superblock {
         self.ancestors.copy_within(0..ANCESTORS - 1, 1);
         self.ancestors[0] = self.epoch;
         self.epoch = Epoch {
-            number: (self.epoch.number.get() + 1).into(),
+            number: self.epoch.number().next().get().into(),
             id: id.into(),
         };
+    }
+
+    /// The same, with a number that is also beyond that of another epoch.
+    pub fn raise_epoch_beyond(&mut self, other: EpochNumber, id: u64) {
+        self.raise_epoch(id);
+        let number = self.epoch.number().max(other.next());
+        self.epoch.number = number.get().into();
     }
 }
 

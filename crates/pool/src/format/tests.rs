@@ -3,7 +3,9 @@
 use crate::format::body::{Body, Decided, DecidedLog};
 use crate::format::node::{Node, NodeRecord};
 use crate::format::{stripe, superblock};
-use crate::ids::{Generation, LayerId, SegmentNumber, Sequence, ShardId, SnapshotId, VolumeId};
+use crate::ids::{
+    Generation, Incarnation, LayerId, SegmentNumber, Sequence, ShardId, SnapshotId, VolumeId,
+};
 use crate::location::{BlockNumber, Entry, Location, Mapping, numbered};
 use crate::segments::zones::Zone;
 use crate::segments::{Kind, Segment, SegmentState};
@@ -276,7 +278,7 @@ fn the_page_has_what_was_decided_as_it_is() {
     let mut body = sample();
     let before = body.encode();
     body.decided = Some(Decided {
-        incarnation: 1 << 50,
+        incarnation: Incarnation::new(1 << 50),
         slice_blocks: 64,
         logs: vec![log(5, 1 << 41, &[9]), log(6, 6, &[])],
     });
@@ -395,7 +397,7 @@ fn the_page_has_the_records_of_a_stripe_as_they_are() {
             segment: SegmentNumber::new(1),
             generation: Generation::new(2),
             row: 3,
-            incarnation: 4,
+            incarnation: Incarnation::new(4),
         },
         shard: ShardId::FIRST,
         rows: 2,

@@ -8,6 +8,7 @@ use crate::drives::drive::Drive;
 use crate::drives::lease::{CHECK_EVERY, LEASE};
 use crate::error::PoolError;
 use crate::format::superblock::{MEMBER_ACTIVE, MEMBER_NONE, Superblock};
+use crate::ids::EpochNumber;
 use crate::join::first_good;
 use crate::labels::quorum::lost_max;
 use crate::labels::slots;
@@ -40,7 +41,7 @@ struct Look<D> {
     silent: Vec<(Placed<D>, IoError)>,
     taken: bool,
     /// The epoch of a superblock that a former holder has left after it was deposed.
-    intruder: Option<u64>,
+    intruder: Option<EpochNumber>,
 }
 
 impl<D: BlockDevice + 'static> Coordinator<D> {
@@ -153,7 +154,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         }
         let all_ours = self.has_both_slots(ours);
         if since && !of_former || all_ours || number > self.found_at {
-            look.intruder = look.intruder.max(Some(theirs.epoch.number.get()));
+            look.intruder = look.intruder.max(Some(theirs.epoch.number()));
         }
     }
 

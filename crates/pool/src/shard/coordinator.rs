@@ -3,7 +3,7 @@
 use crate::entropy::Entropy;
 use crate::format::encoded::WrittenTables;
 use crate::format::superblock::Superblock;
-use crate::ids::Generation;
+use crate::ids::{EpochNumber, Generation};
 use crate::map::fold::Towards;
 use crate::map::overlay::Change;
 use crate::segments::cleaned::Cleaning;
@@ -90,7 +90,7 @@ pub(crate) struct Coordinator<D> {
     /// Members that are there and do not count, since their labels are damaged.
     pub label_damaged: BTreeSet<usize>,
     /// The epoch of a superblock that a former holder has left behind.
-    pub intruder: Cell<Option<u64>>,
+    pub intruder: Cell<Option<EpochNumber>>,
     /// Until then no zone is used that was free when the pool was opened, or has become so.
     pub late_until: Instant,
     /// When the zones of [`State::quarantined`](crate::shard::state::State) may be used again.

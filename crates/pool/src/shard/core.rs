@@ -1,7 +1,7 @@
 //! [`Core`]: what the parts of an open pool share, and the rules by which its state changes.
 
 use crate::drives::array::Array;
-use crate::ids::SegmentNumber;
+use crate::ids::{Era, Incarnation, SegmentNumber};
 use crate::location::{BLOCK_BYTES, Location};
 use crate::map::cache::NodeCache;
 use crate::mutation::Mutation;
@@ -25,7 +25,7 @@ pub(crate) struct Core<D> {
     pub array: Array<D>,
     pub settings: Settings,
     pub secret: [u8; 16],
-    pub incarnation: Cell<u64>,
+    pub incarnation: Cell<Incarnation>,
     /// What was new in the superblocks last, of those that every drive has: stripes tell of it.
     pub newest: Cell<u64>,
     pub width: usize,
@@ -71,7 +71,7 @@ pub(crate) enum Link<D> {
 /// While it lives, no block that was mapped when it was made is overwritten.
 pub(crate) struct Reading<'a, D> {
     core: &'a Core<D>,
-    era: u64,
+    era: Era,
 }
 
 impl<D> Drop for Reading<'_, D> {
@@ -86,12 +86,12 @@ impl<D> Drop for Reading<'_, D> {
 
 impl<D> Core<D> {
     /// A reader begins; returns its era.
-    pub fn enter(&self) -> u64 {
+    pub fn enter(&self) -> Era {
         self.state.borrow_mut().eras.enter()
     }
 
     /// A reader of `era` has ended.
-    pub fn leave(&self, era: u64) {
+    pub fn leave(&self, era: Era) {
         let mut state = self.state.borrow_mut();
         if state.eras.leave(era) {
             let waiting = state.eras.limbo().len();
@@ -107,7 +107,7 @@ impl<D> Core<D> {
         array: Array<D>,
         settings: Settings,
         secret: [u8; 16],
-        incarnation: u64,
+        incarnation: Incarnation,
         width: usize,
         zone_rows: u32,
         state: State,

@@ -1,6 +1,7 @@
 //! [`Eras`]: how far merges have come, who reads as of which of them, and what was freed that they
 //! may still be in. No I/O.
 
+use crate::ids::Era;
 use crate::mutation::Mutation;
 use crate::segments::readers::Readers;
 use crate::segments::zones::Zone;
@@ -11,23 +12,23 @@ use reactor::mailbox::Sender;
 #[derive(Default)]
 pub(crate) struct Eras {
     /// Counts the merges.
-    now: u64,
+    now: Era,
     readers: Readers,
     /// What was freed but a reader may still be in.
     limbo: Limbo,
     /// Who waits for the readers of an era and of earlier ones to end.
-    retiring: Vec<(u64, Sender<()>)>,
+    retiring: Vec<(Era, Sender<()>)>,
 }
 
 impl Eras {
     /// A reader begins; returns its era.
-    pub fn enter(&mut self) -> u64 {
+    pub fn enter(&mut self) -> Era {
         self.readers.enter(self.now);
         self.now
     }
 
     /// A reader of `era` has ended. True when it was the last of its era.
-    pub fn leave(&mut self, era: u64) -> bool {
+    pub fn leave(&mut self, era: Era) -> bool {
         assert!(era <= self.now, "a reader that ends has begun");
         self.readers.leave(era)
     }
@@ -39,7 +40,7 @@ impl Eras {
 
     /// Who begins from now on sees what has become of the maps.
     pub fn begin_next(&mut self) {
-        self.now += 1;
+        self.now = self.now.next();
     }
 
     /// The next era begins. `reply` is answered by [`take_free`](Eras::take_free) once the readers
@@ -53,11 +54,11 @@ impl Eras {
     /// that.
     pub fn take_free(&mut self) -> Vec<Freed> {
         let oldest = match Mutation::FreesUnderReaders.is_planted() {
-            true => u64::MAX,
-            false => self.readers.oldest().unwrap_or(u64::MAX),
+            true => None,
+            false => self.readers.oldest(),
         };
         self.retiring.retain(|(era, reply)| {
-            let ended = *era < oldest;
+            let ended = oldest.is_none_or(|oldest| *era < oldest);
             // Who asked may have gone.
             let _ = ended.then(|| reply.try_send(()));
             !ended
@@ -114,6 +115,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "a reader that ends has begun")]
     fn no_reader_ends_of_an_era_to_come() {
-        Eras::default().leave(1);
+        Eras::default().leave(Era::default().next());
     }
 }

@@ -1,6 +1,6 @@
 //! [`Limbo`]: what was freed, and a reader may still be in. No I/O.
 
-use crate::ids::SegmentNumber;
+use crate::ids::{Era, SegmentNumber};
 use crate::segments::zones::Zone;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -17,7 +17,7 @@ pub(crate) enum Freed {
 #[derive(Debug, Default)]
 pub(crate) struct Limbo {
     /// Each with the era in which that was.
-    freed: VecDeque<(u64, Freed)>,
+    freed: VecDeque<(Era, Freed)>,
     segments: BTreeSet<SegmentNumber>,
 }
 
@@ -27,7 +27,7 @@ impl Limbo {
     }
 
     /// More was freed, in this era.
-    pub fn add(&mut self, era: u64, freed: impl IntoIterator<Item = Freed>) {
+    pub fn add(&mut self, era: Era, freed: impl IntoIterator<Item = Freed>) {
         for freed in freed {
             if let Freed::Segment(number) = freed {
                 self.segments.insert(number);
@@ -36,10 +36,11 @@ impl Limbo {
         }
     }
 
-    /// Takes out what was freed before the era of the `oldest` reader.
-    pub fn take_before(&mut self, oldest: u64) -> Vec<Freed> {
+    /// Takes out what was freed before the era of the `oldest` reader; everything if there is none.
+    pub fn take_before(&mut self, oldest: Option<Era>) -> Vec<Freed> {
+        let ended = |era: Era| oldest.is_none_or(|oldest| era < oldest);
         let mut taken = Vec::new();
-        while let Some((_, freed)) = self.freed.pop_front_if(|(era, _)| *era < oldest) {
+        while let Some((_, freed)) = self.freed.pop_front_if(|(era, _)| ended(*era)) {
             if let Freed::Segment(number) = freed {
                 self.segments.remove(&number);
             }
@@ -77,15 +78,17 @@ mod tests {
         let zone = |drive| Zone { drive, index: 3 };
         let number = SegmentNumber::new;
         let mut limbo = Limbo::default();
-        limbo.add(4, [Freed::Segment(number(7)), Freed::Zone(zone(1))]);
-        limbo.add(5, [Freed::Zone(zone(2)), Freed::Segment(number(9))]);
+        let (before, after) = (Era::default().next(), Era::default().next().next());
+        limbo.add(before, [Freed::Segment(number(7)), Freed::Zone(zone(1))]);
+        limbo.add(after, [Freed::Zone(zone(2)), Freed::Segment(number(9))]);
         assert!(limbo.has(number(7)) && limbo.has(number(9)) && !limbo.has(number(8)));
-        assert_eq!(limbo.take_before(4), []);
-        let first = limbo.take_before(5);
+        assert_eq!(limbo.take_before(Some(before)), []);
+        let first = limbo.take_before(Some(after));
         assert_eq!(first, [Freed::Segment(number(7)), Freed::Zone(zone(1))]);
         assert!(!limbo.has(number(7)) && limbo.has(number(9)));
         assert_eq!(limbo.zones().collect::<Vec<_>>(), [zone(2)]);
         limbo.retain_zones(|zone| zone.drive != 2);
         assert_eq!((limbo.len(), limbo.zones().count()), (1, 0));
+        assert_eq!(limbo.take_before(None), [Freed::Segment(number(9))]);
     }
 }

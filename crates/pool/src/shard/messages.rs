@@ -7,7 +7,7 @@
 use crate::error::PoolError;
 use crate::format::drive_layout::DriveLayout;
 use crate::format::node::Node;
-use crate::ids::{LayerId, SegmentNumber, Sequence, ShardId};
+use crate::ids::{Incarnation, LayerId, SegmentNumber, Sequence, ShardId};
 use crate::level::Level;
 use crate::location::{BlockNumber, Entry};
 use crate::map::overlay::Overlay;
@@ -53,7 +53,7 @@ pub(crate) struct Begin {
     pub settings: Settings,
     pub level: Level,
     pub secret: [u8; 16],
-    pub incarnation: u64,
+    pub incarnation: Incarnation,
     pub newest: u64,
     pub width: usize,
     pub zone_rows: u32,

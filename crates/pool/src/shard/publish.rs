@@ -150,8 +150,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let Some(theirs) = self.intruder.take() else {
             return Ok(());
         };
-        next.raise_epoch(self.entropy.word()?);
-        next.epoch.number = next.epoch.number.get().max(theirs + 1).into();
+        next.raise_epoch_beyond(theirs, self.entropy.word()?);
         Ok(())
     }
 

@@ -167,7 +167,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 mod tests {
     use super::*;
     use crate::format::body::{Body, Decided, DecidedLog};
-    use crate::ids::Sequence;
+    use crate::ids::{Incarnation, Sequence};
     use crate::level::Level;
     use crate::options::Settings;
     use crate::segments::slices::SHARDS_MAX;
@@ -198,7 +198,7 @@ mod tests {
             ..DecidedLog::default()
         };
         let decided = Decided {
-            incarnation: 1,
+            incarnation: Incarnation::new(1),
             slice_blocks: 1,
             logs: vec![log; SHARDS_MAX],
         };

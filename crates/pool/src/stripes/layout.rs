@@ -3,6 +3,7 @@
 
 use crate::drives::redundancy;
 use crate::format::stripe::{Header, Place, Record};
+use crate::ids::Incarnation;
 use crate::location::BLOCK_BYTES;
 use crate::mutation::break_at;
 use crate::stripes::item::{Batch, Owner, Source};
@@ -11,7 +12,7 @@ use block::Buffer;
 /// In which life of the pool a stripe is written, and behind which superblock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct When {
-    pub incarnation: u64,
+    pub incarnation: Incarnation,
     pub newest: u64,
 }
 
@@ -202,7 +203,7 @@ mod tests {
             let places = [0, 1].map(|nth: usize| batch.sources[nth].buffer.as_ptr());
             let shape = batch.shape;
             let when = When {
-                incarnation: 2,
+                incarnation: Incarnation::new(2),
                 newest: 5,
             };
             let stripe = lay_out(&mut batch, &SECRET, when);
@@ -210,7 +211,7 @@ mod tests {
                 segment: SegmentNumber::new(3),
                 generation: Generation::new(4),
                 row: 8,
-                incarnation: 2,
+                incarnation: Incarnation::new(2),
             };
             let columns: Vec<Vec<u8>> = stripe
                 .columns

@@ -7,7 +7,7 @@ use crate::format::plausible::{
     COUNT_MAX, Implausible, Of, ZONES_MAX, is_printable, right, within,
 };
 use crate::format::superblock::Superblock;
-use crate::ids::{Generation, LayerId, SegmentNumber, Sequence};
+use crate::ids::{Generation, Incarnation, LayerId, SegmentNumber, Sequence};
 use crate::level::{DRIVES_MAX, Level};
 use crate::location::{ATOMIC_BLOCKS, ROWS_MAX, VOLUME_BLOCKS_MAX};
 use crate::segments::zones::Zone;
@@ -52,7 +52,7 @@ pub(crate) async fn tables(body: &Body, superblock: &Superblock) -> Result<(), I
     snapshots(&body.tables)?;
     names(&body.tables).await?;
     match &body.decided {
-        Some(decided) => self::decided(decided, superblock.incarnation.get()),
+        Some(decided) => self::decided(decided, Incarnation::new(superblock.incarnation.get())),
         None => Ok(()),
     }
 }
@@ -224,9 +224,13 @@ async fn names(tables: &Tables) -> Result<(), Implausible> {
     Ok(())
 }
 
-fn decided(decided: &Decided, incarnation: u64) -> Result<(), Implausible> {
+fn decided(decided: &Decided, incarnation: Incarnation) -> Result<(), Implausible> {
     slice("decided slice_blocks", decided.slice_blocks)?;
-    within("decided incarnation", decided.incarnation, 0..=incarnation)?;
+    within(
+        "decided incarnation",
+        decided.incarnation,
+        Incarnation::LEAST..=incarnation,
+    )?;
     for log in &decided.logs {
         within(
             "the end of a decided log",
