@@ -1,6 +1,7 @@
 //! The segment table: zones, states and live counts.
 
 pub(crate) mod admitted;
+pub(crate) mod attempts;
 pub(crate) mod cleaned;
 pub(crate) mod live_nodes;
 pub(crate) mod moving;

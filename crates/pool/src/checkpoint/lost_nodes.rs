@@ -74,8 +74,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         if writer.has_lost_nodes() {
             self.nodes_lost.set(true);
             // Those that could not be emptied on their account can be now.
-            state.stuck.clear();
-            state.attempts.clear();
+            state.attempts.retry_all();
         }
         let freed = state.segments.freed_with_blocks();
         if !freed.is_empty() && !writer.has_lost_nodes() {

@@ -9,7 +9,7 @@ use crate::checkpoint::Resume;
 use crate::cleaning::copy::Copied;
 use crate::ids::SegmentNumber;
 use crate::reporting::event::PoolEvent;
-use crate::segments::cleaned::Stuck;
+use crate::segments::attempts::Stuck;
 use crate::segments::zones::{Zone, formable};
 use crate::segments::{ColumnMove, Kind, Segment, SegmentState};
 use crate::shard::coordinator::Coordinator;
@@ -112,7 +112,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 Copied::Stuck(Stuck::Unreadable) => {
                     self.unmovable.borrow_mut().insert(next.generation);
                 }
-                Copied::Stuck(Stuck::Away) => state.note_stuck(next.number, Stuck::Away),
+                Copied::Stuck(Stuck::Away) => state.attempts.fail(next.number, Stuck::Away),
                 Copied::Whole | Copied::GivenUp => {}
             }
         }
@@ -204,7 +204,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 && segment.state == SegmentState::Sealed
                 && segment.live() > 0
                 && state.settled.contains(&number)
-                && !state.stuck.contains_key(&number)
+                && !state.attempts.is_stuck(number)
                 && !state.quarantined.contains(&number)
                 && !segment.lacks_drive(taking)
                 && !segment.is_on(to)

@@ -5,7 +5,7 @@
 
 use crate::format::body::REDIRECT_BYTES;
 use crate::ids::{SegmentNumber, Sequence, ShardId, StripeId};
-use crate::segments::cleaned::{Cleaned, Cleaning, Stuck, Window};
+use crate::segments::cleaned::{Cleaned, Cleaning, Window};
 use crate::segments::space::Aged;
 use crate::segments::victim::{Emptied, Victim};
 use crate::segments::{Kind, Segment, SegmentState};
@@ -48,17 +48,8 @@ fn score(segment: &Segment, zone_rows: u32, moved: Moved, now: Sequence) -> Opti
 impl State {
     /// All rows of a victim have been looked at, and what was taken out has been moved.
     fn end_victim(&self, victim: Victim) -> Emptied {
-        let stays = self.stuck.contains_key(&victim.number);
+        let stays = self.attempts.is_stuck(victim.number);
         victim.end(&self.segments, self.tables_version, stays)
-    }
-
-    /// A segment could not be emptied. That a drive was not ready counts as no attempt.
-    pub fn note_stuck(&mut self, number: SegmentNumber, why: Stuck) {
-        let known = self.stuck.entry(number).or_insert(why);
-        *known = why.max(*known);
-        if *known == Stuck::Away {
-            self.attempts.remove(&number);
-        }
     }
 
     /// Everything that could be moved out of a segment was. What is certain to have been replaced
@@ -68,7 +59,7 @@ impl State {
         let segment = self.segments.get(number);
         let all = segment.map(|segment| u64::from(segment.live_tree));
         // One that lacks a drive is emptied although a former holder's stripes may still come.
-        let stays = self.stuck.contains_key(&number) || self.quarantined.contains(&number);
+        let stays = self.attempts.is_stuck(number) || self.quarantined.contains(&number);
         if emptied.accounted.is_some() && emptied.accounted == all && !stays {
             self.replaced.insert(number, through);
         } else {
@@ -91,7 +82,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             width: self.formed_columns() as f64 / shape.data as f64,
         };
         let candidates = state.settled.iter().filter(|number| {
-            !state.stuck.contains_key(number) && !state.quarantined.contains(number)
+            !state.attempts.is_stuck(**number) && !state.quarantined.contains(number)
         });
         candidates
             .filter_map(|number| {
@@ -125,7 +116,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         Cleaned {
             window,
             half_way: state.cleaning.is_some(),
-            stuck: state.stuck.get(&number).copied(),
+            stuck: state.attempts.why_stuck(number),
             emptied: victim
                 .map(|victim| state.end_victim(victim))
                 .unwrap_or_default(),
@@ -158,7 +149,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         if state.tables.redirects_since(oldest.generation) <= most {
             return Aged::No;
         }
-        let bound = state.stuck.contains_key(number) || state.quarantined.contains(number);
+        let bound = state.attempts.is_stuck(*number) || state.quarantined.contains(number);
         match (oldest.state, state.settled.contains(number) && !bound) {
             (SegmentState::Sealed, true) => Aged::Victim(*number),
             (SegmentState::Sealed, false) => Aged::No,
@@ -203,10 +194,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         };
         let mut state = self.state.borrow_mut();
         if let Some(why) = cleaned.stuck {
-            state.note_stuck(task.number, why);
+            state.attempts.fail(task.number, why);
         }
         if cleaned.window == Window::NoRoom {
-            state.attempts.remove(&task.number);
+            state.attempts.forget_count(task.number);
             state.settled.insert(task.number);
             return Window::NoRoom;
         }

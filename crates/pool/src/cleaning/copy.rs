@@ -5,7 +5,7 @@ use crate::format::stripe::{Header, Place, ROWS_MAX, Record};
 use crate::level::Shape;
 use crate::location::BLOCK_BYTES;
 use crate::recovery::image::Image;
-use crate::segments::cleaned::Stuck;
+use crate::segments::attempts::Stuck;
 use crate::segments::zones::Zone;
 use crate::segments::{ColumnMove, Segment};
 use crate::shard::coordinator::Coordinator;

@@ -4,7 +4,7 @@ use crate::format::stripe::{Header, Place, Record};
 use crate::join::{join, join_all};
 use crate::location::{BLOCK_BYTES, Entry, LayerBlock, Location, Mapping};
 use crate::map::tree;
-use crate::segments::cleaned::Stuck;
+use crate::segments::attempts::Stuck;
 use crate::segments::runs::{Live, Rows, cut, runs};
 use crate::segments::victim::Victim;
 use crate::segments::zones::Zone;
@@ -314,7 +314,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         let mut state = self.state.borrow_mut();
         state.moving.end(live.owner);
         if let Err(error) = result {
-            state.note_stuck(victim.number, Stuck::by(error));
+            state.attempts.fail(victim.number, Stuck::by(error));
         }
         drop(state);
         if result == Err(IoError::UnrecoveredRead) {

@@ -5,7 +5,7 @@ use crate::error::PoolError;
 use crate::ids::{SegmentNumber, StripeId};
 use crate::join::join_all;
 use crate::location::BLOCK_BYTES;
-use crate::segments::cleaned::{Stuck, Window};
+use crate::segments::cleaned::Window;
 use crate::segments::space::{Action, Aged, Situation, plan};
 use crate::segments::zones::Zone;
 use crate::segments::{Kind, SegmentState};
@@ -153,8 +153,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// Segments could not be emptied as drives were not ready: that there is no space is not known.
     fn space_is_away(&self) -> bool {
-        let state = self.state.borrow();
-        state.stuck.values().any(|why| *why == Stuck::Away)
+        self.state.borrow().attempts.has_away()
     }
 
     /// Has writes wait for drives that are not ready, for so long as hosts can wait.

@@ -4,7 +4,8 @@
 use crate::ids::SegmentNumber;
 use crate::join::join;
 use crate::mutation::Mutation;
-use crate::segments::cleaned::{Stuck, Window};
+use crate::segments::attempts::Stuck;
+use crate::segments::cleaned::Window;
 use crate::segments::runs::Live;
 use crate::segments::victim::Victim;
 use crate::shard::core::Core;
@@ -16,8 +17,6 @@ use block::BlockDevice;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// A segment that is not empty after so many cleanings will not be.
-const ATTEMPTS_MAX: u32 = 4;
 /// A window ends when so many pieces' worth of blocks have been looked at: many, for the first one
 /// is read and the last one written with nothing beside it.
 const WINDOW_PIECES: u32 = 16;
@@ -122,7 +121,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         }
         state.cleaning = None;
         for victim in gathering.emptied {
-            state.attempts.remove(&victim.number);
+            state.attempts.forget_count(victim.number);
             state.settled.insert(victim.number);
         }
         (Window::NoRoom, Vec::new())
@@ -188,7 +187,8 @@ impl<D: BlockDevice + 'static> Core<D> {
                 Ok(blocks) => so_far.looked_at += blocks.max(1),
                 Err(error) => {
                     tracing::warn!(segment = number.get(), %error, "segment cannot be cleaned");
-                    self.state.borrow_mut().note_stuck(number, Stuck::by(error));
+                    let mut state = self.state.borrow_mut();
+                    state.attempts.fail(number, Stuck::by(error));
                     continue;
                 }
             }
@@ -245,24 +245,16 @@ impl<D: BlockDevice + 'static> Core<D> {
     pub fn attempt(&self, choose: &impl Fn() -> Option<SegmentNumber>) -> Option<SegmentNumber> {
         loop {
             let number = choose()?;
-            let mut state = self.state.borrow_mut();
-            let attempts = state.attempts.entry(number).or_default();
-            *attempts += 1;
-            if *attempts <= ATTEMPTS_MAX {
+            if self.state.borrow_mut().attempts.begin(number) {
                 return Some(number);
             }
-            // Its live count will not fall: better degraded than cleaned for ever.
-            state.note_stuck(number, Stuck::Unreadable);
         }
     }
 
     /// Leaves a victim for later as if it had not been chosen.
     fn put_back(&self, victim: &Victim) {
         if victim.row == 0 {
-            let mut state = self.state.borrow_mut();
-            if let Some(attempts) = state.attempts.get_mut(&victim.number) {
-                *attempts = attempts.saturating_sub(1);
-            }
+            self.state.borrow_mut().attempts.withdraw(victim.number);
         }
     }
 

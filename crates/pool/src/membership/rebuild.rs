@@ -1,7 +1,6 @@
 //! Rebuild: what lies on segments that lack more drives than new ones do moves to such.
 
 use crate::ids::SegmentNumber;
-use crate::segments::cleaned::Stuck;
 use crate::segments::{Kind, Segment};
 use crate::shard::coordinator::Coordinator;
 use crate::shard::retries::STUCK_FOR;
@@ -29,7 +28,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         };
         lacking.any(|(number, segment)| {
             lingers(segment)
-                && !state.stuck.contains_key(&number)
+                && !state.attempts.is_stuck(number)
                 && !state.quarantined.contains(&number)
                 && !state.in_limbo(number)
                 && !waits(segment)
@@ -41,13 +40,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// ready for each time.
     pub fn look_for_stuck(&self) {
         let mut state = self.state.borrow_mut();
-        let before = state.stuck.len();
-        state.stuck.retain(|_, why| *why != Stuck::Away);
-        if state.stuck.len() < before {
+        if state.attempts.retry_away() {
             self.upkeep.notify_one();
             self.unbalanced.notify_one();
         }
-        if state.stuck.is_empty() {
+        if state.attempts.stuck() == 0 {
             self.retries.stuck_until.set(None);
             self.retries.stuck_for.set(STUCK_FOR);
             return;
@@ -63,8 +60,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 self.retries
                     .stuck_for
                     .set((self.retries.stuck_for.get() * 2).min(STUCK_FOR_MAX));
-                state.stuck.clear();
-                state.attempts.clear();
+                state.attempts.retry_all();
                 self.upkeep.notify_one();
             }
             Some(_) => {}

@@ -12,7 +12,7 @@ use crate::offline::OfflineReason;
 use crate::pool::Pool;
 use crate::pool::create::check_zones;
 use crate::reporting::event::DriveChange;
-use crate::segments::cleaned::Stuck;
+use crate::segments::attempts::Stuck;
 use crate::segments::zones::ZONES_MIN;
 use crate::shard::coordinator::Coordinator;
 use crate::shard::messages::{MemberDrive, Order};
@@ -69,16 +69,16 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// True when all that is still on a drive is beside blocks that cannot be read.
     fn holds_only_stuck(&self, index: usize) -> bool {
         let state = self.state.borrow();
-        if state.stuck.is_empty() {
+        if state.attempts.stuck() == 0 {
             return false;
         }
         let segments = state.segments.table().iter();
         let mut there = segments
             .filter(|(_, segment)| segment.is_on(index))
             .peekable();
-        let unreadable = |number| state.stuck.get(number) == Some(&Stuck::Unreadable);
+        let stuck = |number| state.attempts.why_stuck(number) == Some(Stuck::Unreadable);
         // A drive that holds nothing is about to be forgotten, whatever is stuck elsewhere.
-        there.peek().is_some() && there.all(|(number, _)| unreadable(number))
+        there.peek().is_some() && there.all(|(number, _)| stuck(*number))
     }
 
     /// Returns once every member knows that a drive which was to leave is none of them any more.

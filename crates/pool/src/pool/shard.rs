@@ -358,7 +358,7 @@ async fn take_time<D: BlockDevice + 'static>(core: Rc<Core<D>>, order: Order) {
         } => {
             let moved = core.move_known(number, blocks).await;
             // What cannot be moved the coordinator has found out before.
-            core.state.borrow_mut().stuck.clear();
+            core.state.borrow_mut().attempts.retry_all();
             let _ = reply.try_send(moved);
         }
         _ => {}
@@ -448,7 +448,7 @@ impl<D: BlockDevice + 'static> Core<D> {
     fn forget_cleaning(&self, number: SegmentNumber, through: Sequence) {
         let mut state = self.state.borrow_mut();
         state.settled.clear();
-        state.stuck.clear();
+        state.attempts.retry_all();
         let through = StripeId {
             shard: state.share.shard,
             sequence: through,

@@ -138,7 +138,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             rows(Kind::Narrow),
             rows(Kind::Map),
             state.eras.limbo().len(),
-            state.stuck.len(),
+            state.attempts.stuck(),
             state.vacated.len(),
             state.map_nodes,
             state.tables.redirects.len(),

@@ -1,8 +1,8 @@
 //! What comes of cleaning: at one shard in one window, and of all shards together. No I/O.
 
 use crate::ids::{SegmentNumber, Sequence, ShardId, StripeId};
+use crate::segments::attempts::Stuck;
 use crate::segments::victim::Emptied;
-use block::IoError;
 use std::collections::VecDeque;
 
 /// A segment that several shards empty, one after the other.
@@ -37,25 +37,6 @@ impl Cleaning {
         let same = self.tables_version == tables_version;
         self.emptied.accounted.take_if(|_| !same);
         self.emptied
-    }
-}
-
-/// Why a segment cannot be emptied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Stuck {
-    /// A drive is not ready with what is needed for it: it is tried again soon.
-    Away,
-    /// It holds a live block which cannot be read.
-    Unreadable,
-}
-
-impl Stuck {
-    /// By what a block, or what tells of it, could not be read.
-    pub fn by(error: IoError) -> Stuck {
-        match error {
-            IoError::NotReady => Stuck::Away,
-            _ => Stuck::Unreadable,
-        }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::location::{BLOCK_BYTES, LayerBlock};
 use crate::reporting::event::PoolEvent;
 use crate::reporting::lost::LostBlock;
 use crate::reporting::status::PoolState;
-use crate::segments::cleaned::Stuck;
+use crate::segments::attempts::Stuck;
 use crate::shard::coordinator::Coordinator;
 use crate::shard::core::Core;
 use crate::volumes::Tables;
@@ -145,7 +145,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let lacks_more = self.lacks_more();
         let (mut left, mut waiting, mut stuck) = (0, 0, 0);
         for (number, segment) in state.segments.lacking(self.array.taking_mask()) {
-            let unreadable = state.stuck.get(&number) == Some(&Stuck::Unreadable);
+            let unreadable = state.attempts.why_stuck(number) == Some(Stuck::Unreadable);
             let blocks = match (unreadable, lacks_more(segment)) {
                 (true, _) => &mut stuck,
                 (false, true) => &mut left,

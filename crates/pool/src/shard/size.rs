@@ -128,7 +128,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let lacking = state.segments.lacking(self.array.taking_mask());
         lacking
             .filter(move |(number, segment)| {
-                lacks_more(segment) && segment.live() > 0 && !state.stuck.contains_key(number)
+                lacks_more(segment) && segment.live() > 0 && !state.attempts.is_stuck(*number)
             })
             .map(|(number, segment)| (number, segment.kind))
     }

@@ -6,7 +6,7 @@ use crate::location::{BlockNumber, Entry, LayerBlock, Location, Mapping};
 use crate::map::overlay::{Counted, Overlay};
 use crate::mutation::Mutation;
 use crate::segments::admitted::Admitted;
-use crate::segments::cleaned::Stuck;
+use crate::segments::attempts::Attempts;
 use crate::segments::moving::Moving;
 use crate::segments::slices::Share;
 use crate::segments::victim::Victim;
@@ -74,8 +74,8 @@ pub(crate) struct State {
     pub vacated: Vec<Zone>,
     /// Data segments that were sealed, with nothing in flight, at the last checkpoint.
     pub settled: BTreeSet<SegmentNumber>,
-    /// Segments that cannot be emptied, and why; cleaning them is of no use for now.
-    pub stuck: BTreeMap<SegmentNumber, Stuck>,
+    /// How often each segment has been cleaned, and which cannot be emptied.
+    pub attempts: Attempts,
     /// Segments out of which everything was moved since the last checkpoint that could be; true if
     /// nothing there can have been overlooked.
     pub emptied: BTreeMap<SegmentNumber, bool>,
@@ -87,8 +87,6 @@ pub(crate) struct State {
     pub replaced: BTreeMap<SegmentNumber, Vec<StripeId>>,
     /// Segments to which stripes of a former holder may still come: their zones stay theirs.
     pub quarantined: BTreeSet<SegmentNumber>,
-    /// How often each segment has been cleaned.
-    pub attempts: BTreeMap<SegmentNumber, u32>,
     /// Segments that other shards were given to write, and which shard.
     pub lent: BTreeMap<SegmentNumber, ShardId>,
     /// Segments that were lent to this shard for moved blocks.
@@ -137,11 +135,10 @@ impl State {
             eras: Eras::default(),
             vacated: Vec::new(),
             settled: BTreeSet::new(),
-            stuck: BTreeMap::new(),
+            attempts: Attempts::default(),
             emptied: BTreeMap::new(),
             unmapped: BTreeSet::new(),
             replaced: BTreeMap::new(),
-            attempts: BTreeMap::new(),
             quarantined: BTreeSet::new(),
             lent: BTreeMap::new(),
             for_moves: BTreeSet::new(),
@@ -325,8 +322,7 @@ impl State {
             match freed {
                 Freed::Segment(number) => {
                     numbers.insert(number);
-                    self.stuck.remove(&number);
-                    self.attempts.remove(&number);
+                    self.attempts.forget(number);
                 }
                 Freed::Zone(zone) => self.segments.zones_mut().vacate([zone]),
             }
