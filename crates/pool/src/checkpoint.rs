@@ -462,8 +462,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         state.unannounced.clear();
-        state.emptied.clear();
-        state.replaced.clear();
+        state.emptied.merged();
         let dead: Vec<SegmentNumber> = state
             .segments
             .table()

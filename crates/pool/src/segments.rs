@@ -3,6 +3,7 @@
 pub(crate) mod admitted;
 pub(crate) mod attempts;
 pub(crate) mod cleaned;
+pub(crate) mod emptied;
 pub(crate) mod live_nodes;
 pub(crate) mod moving;
 pub(crate) mod readers;

@@ -82,8 +82,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             // else changed them or the log.
             return Err(PoolError::Damaged("map"));
         }
-        let emptied = state.emptied.iter().filter(|(_, whole)| **whole);
-        let mut nothing_in: Vec<SegmentNumber> = emptied.map(|(number, _)| *number).collect();
+        let mut nothing_in: Vec<SegmentNumber> = state.emptied.whole().collect();
         nothing_in.retain(|number| {
             let segment = state.segments.get(*number);
             segment.is_some_and(|segment| segment.live_tree > 0)

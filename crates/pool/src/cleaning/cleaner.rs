@@ -61,11 +61,11 @@ impl State {
         // One that lacks a drive is emptied although a former holder's stripes may still come.
         let stays = self.attempts.is_stuck(number) || self.quarantined.contains(&number);
         if emptied.accounted.is_some() && emptied.accounted == all && !stays {
-            self.replaced.insert(number, through);
+            self.emptied.await_logs(number, through);
         } else {
             // What still counts as live was replaced and awaits the next merge, or cannot be read,
             // or the zones are not to be used yet.
-            self.emptied.insert(number, emptied.whole);
+            self.emptied.await_merge(number, emptied.whole);
             self.unmapped.extend(emptied.unmapped);
         }
     }
@@ -138,7 +138,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         // Those that are empty go with the next checkpoint.
         let stays = |number: &SegmentNumber, segment: &Segment| {
             let sealed = segment.state == SegmentState::Sealed;
-            let emptied = state.emptied.contains_key(number) || state.replaced.contains_key(number);
+            let emptied = state.emptied.has(*number);
             segment.tells_of_layers() && !(sealed && (segment.live() == 0 || emptied))
         };
         let table = state.segments.table().iter();

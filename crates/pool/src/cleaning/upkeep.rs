@@ -222,10 +222,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             Some(peer) => peer.standing.get().covered >= through.sequence,
             None => own >= through.sequence,
         };
-        let certain = state
-            .replaced
-            .extract_if(.., |_, through| through.iter().all(&covers));
-        let certain: Vec<SegmentNumber> = certain.map(|(number, _)| number).collect();
+        let certain = state.emptied.take_certain(covers);
         if certain.is_empty() {
             return;
         }
@@ -338,9 +335,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             free && !state.quarantined.contains(number) && !state.in_limbo(**number)
         });
         // Until the next merge the emptied ones still count as what they held.
-        let freeable = freeable.count() + state.emptied.len();
-        let replaced = state.replaced.len();
-        let begun = state.cleaning.is_some() || !state.emptied.is_empty() || replaced > 0;
+        let freeable = freeable.count() + state.emptied.awaiting_merge();
+        let replaced = state.emptied.awaiting_logs();
+        let begun = state.cleaning.is_some() || state.emptied.awaiting_merge() > 0 || replaced > 0;
         let mut situation = Situation {
             starved: self.a_writer_waits(),
             overlay_full: others_full

@@ -453,6 +453,6 @@ impl<D: BlockDevice + 'static> Core<D> {
             shard: state.share.shard,
             sequence: through,
         };
-        state.replaced.insert(number, vec![through]);
+        state.emptied.await_own_log(number, through);
     }
 }

@@ -87,10 +87,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let busy = |number: SegmentNumber| {
             if state.lent.contains_key(&number) {
                 Some(Busy::Filling)
-            } else if victim == Some(number)
-                || state.emptied.contains_key(&number)
-                || state.replaced.contains_key(&number)
-            {
+            } else if victim == Some(number) || state.emptied.has(number) {
                 Some(Busy::Emptying)
             } else {
                 None

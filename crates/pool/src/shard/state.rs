@@ -1,12 +1,13 @@
 //! [`State`]: everything of a shard that changes, and the rules by which it does. No I/O.
 
 use crate::format::stripe::Record;
-use crate::ids::{LayerId, SegmentNumber, Sequence, ShardId, StripeId};
+use crate::ids::{LayerId, SegmentNumber, Sequence, ShardId};
 use crate::location::{BlockNumber, Entry, LayerBlock, Location, Mapping};
 use crate::map::overlay::{Counted, Overlay};
 use crate::mutation::Mutation;
 use crate::segments::admitted::Admitted;
 use crate::segments::attempts::Attempts;
+use crate::segments::emptied::EmptiedSegments;
 use crate::segments::moving::Moving;
 use crate::segments::slices::Share;
 use crate::segments::victim::Victim;
@@ -76,15 +77,11 @@ pub(crate) struct State {
     pub settled: BTreeSet<SegmentNumber>,
     /// How often each segment has been cleaned, and which cannot be emptied.
     pub attempts: Attempts,
-    /// Segments out of which everything was moved since the last checkpoint that could be; true if
-    /// nothing there can have been overlooked.
-    pub emptied: BTreeMap<SegmentNumber, bool>,
+    /// Segments out of which everything was moved since the last checkpoint that could be.
+    pub emptied: EmptiedSegments,
     /// Blocks that the cleaner or a scrub could not look up: the next checkpoint gives up the nodes
     /// of the map that told of them.
     pub unmapped: BTreeSet<LayerBlock>,
-    /// Those of which it is certain that the logs have replaced every block that the maps still
-    /// have there, and of each shard up to which stripe that took.
-    pub replaced: BTreeMap<SegmentNumber, Vec<StripeId>>,
     /// Segments to which stripes of a former holder may still come: their zones stay theirs.
     pub quarantined: BTreeSet<SegmentNumber>,
     /// Segments that other shards were given to write, and which shard.
@@ -136,9 +133,8 @@ impl State {
             vacated: Vec::new(),
             settled: BTreeSet::new(),
             attempts: Attempts::default(),
-            emptied: BTreeMap::new(),
+            emptied: EmptiedSegments::default(),
             unmapped: BTreeSet::new(),
-            replaced: BTreeMap::new(),
             quarantined: BTreeSet::new(),
             lent: BTreeMap::new(),
             for_moves: BTreeSet::new(),

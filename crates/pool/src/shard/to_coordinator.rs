@@ -1,7 +1,7 @@
 //! What a shard asks of the coordinator: membership, segments, room. Where the coordinator is on
 //! the same core it is called, else it is sent a report.
 
-use crate::ids::{Sequence, StripeId};
+use crate::ids::Sequence;
 use crate::offline::OfflineReason;
 use crate::segments::Kind;
 use crate::shard::coordinator::Coordinator;
@@ -127,9 +127,7 @@ impl<D: BlockDevice + 'static> Core<D> {
 
     /// The coordinator hears that stripes up to `covered` are certain to count.
     fn forget_reported(&self, covered: Sequence) {
-        let waits = |through: &[StripeId]| through.iter().any(|at| at.sequence > covered);
-        let replaced = &mut self.state.borrow_mut().replaced;
-        replaced.retain(|_, through| waits(through));
+        self.state.borrow_mut().emptied.forget_covered(covered);
     }
 
     /// Asks for segments to be written next, before they are needed. True if one was given, or is

@@ -271,7 +271,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 if let Some(peer) = self.peer(shard) {
                     peer.standing.set(*standing);
                 }
-                let frees = !self.state.borrow().replaced.is_empty();
+                let frees = self.state.borrow().emptied.awaiting_logs() > 0;
                 if standing.starved
                     || standing.overlay_full
                     || frees

@@ -190,11 +190,8 @@ impl<D: BlockDevice + 'static> Core<D> {
                 }
                 finished.push(stripe);
             }
-            let own = state.replaced.values().flatten();
-            let own = own.filter(|through| through.shard == state.share.shard);
-            let mut own = own.map(|through| through.sequence);
-            let covered = state.log.covered();
-            frees_segments = own.any(|at| covered_before < at && at <= covered);
+            let (shard, covered) = (state.share.shard, state.log.covered());
+            frees_segments = state.emptied.waits_between(shard, covered_before, covered);
         }
         let mut blocks = 0;
         for stripe in finished {
