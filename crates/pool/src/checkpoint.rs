@@ -311,7 +311,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         removed: usize,
     ) -> Result<Tables, PoolError> {
         let lost = self.nodes_to_give_up().await?;
-        let before = self.state.borrow().tables.clone();
+        let before = self.state.borrow().tables.shown();
         let mut tables = Tables::clone(&before);
         drop(before);
         let own = self.state.borrow().frozen.clone();

@@ -87,13 +87,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         }
         // Until the change is certain to fit nobody else has a turn: what is taken back was never
         // seen.
-        let before = self.state.borrow().tables.clone();
+        let before = self.state.borrow().tables.shown();
         let changed = change(&mut self.state.borrow_mut(), &before);
         let changed = changed.and_then(|output| Ok((output, self.body_with_tables()?)));
         let (output, body) = changed.inspect_err(|_| {
-            let mut state = self.state.borrow_mut();
-            state.tables = before;
-            state.tables_changed();
+            self.state.borrow_mut().tables.replace(before);
         })?;
         // Nothing takes the change back any more: who sees it early sees what is, or a pool that
         // goes offline.
@@ -107,7 +105,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             return Err(error);
         }
         self.state.borrow_mut().unannounced.clear();
-        let tables = || self.state.borrow().tables.clone();
+        let tables = || self.state.borrow().tables.shown();
         self.ask_all(|reply| Order::Tables(tables(), reply)).await?;
         self.unneeded.notify_one();
         Ok(output)
@@ -121,7 +119,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// The tables as they are to be, if there is room for them.
     fn body_with_tables(&self) -> Result<Body, PoolError> {
         let mut body = self.body_with_ready();
-        body.tables = self.state.borrow().tables.clone();
+        body.tables = self.state.borrow().tables.shown();
         let (bytes, allowed) = (body.encoded_bytes(), self.slot_bytes());
         match bytes <= allowed {
             true => Ok(body),

@@ -15,7 +15,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     pub async fn keep_removing(self: Rc<Self>) {
         let mut pace = Pace::new(&self);
         while !self.ends() {
-            if !self.state.borrow().unneeded {
+            if !self.state.borrow().tables.unneeded() {
                 self.unneeded.notified().await;
                 pace = Pace::new(&self);
                 continue;

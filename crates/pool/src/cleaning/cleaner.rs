@@ -49,7 +49,7 @@ impl State {
     /// All rows of a victim have been looked at, and what was taken out has been moved.
     fn end_victim(&self, victim: Victim) -> Emptied {
         let stays = self.attempts.is_stuck(victim.number);
-        victim.end(&self.segments, self.tables_version, stays)
+        victim.end(&self.segments, self.tables.version(), stays)
     }
 
     /// Everything that could be moved out of a segment was. What is certain to have been replaced
@@ -207,7 +207,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         }
         if task.shards.is_empty() {
             let (number, through) = (task.number, std::mem::take(&mut task.through));
-            let emptied = task.end(state.tables_version);
+            let emptied = task.end(state.tables.version());
             state.note_empty(number, emptied, through);
         } else {
             self.cleaning.set(Some(task));
@@ -242,7 +242,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 whole: true,
                 unmapped: BTreeSet::new(),
             },
-            tables_version: self.state.borrow().tables_version,
+            tables_version: self.state.borrow().tables.version(),
             through: Vec::new(),
         })
     }

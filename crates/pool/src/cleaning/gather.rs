@@ -70,7 +70,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         let lives: BTreeSet<Location> = live.iter().map(|live| live.entry.at).collect();
         let replaced: Vec<(Live, Root)> = {
             let state = self.state.borrow();
-            if victim.tables_version != state.tables_version {
+            if victim.tables_version != state.tables.version() {
                 return 0;
             }
             let root = |found: &Live| {

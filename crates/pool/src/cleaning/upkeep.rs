@@ -354,7 +354,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             dirty: freeable > 0
                 || !state.overlay.is_empty()
                 || self.others_dirty.get()
-                || state.unneeded,
+                || state.tables.unneeded(),
             ready,
             ready_target: size.ready_target(),
             unannounced,

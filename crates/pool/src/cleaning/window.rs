@@ -133,7 +133,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         let _reading = self.reading();
         let victim = {
             let state = self.state.borrow();
-            let version = state.tables_version;
+            let version = state.tables.version();
             let segment = state.segments.get(number);
             segment.map(|segment| Victim::new(number, segment, version))
         };
@@ -236,7 +236,7 @@ impl<D: BlockDevice + 'static> Core<D> {
     fn next_victim(&self, choose: &impl Fn() -> Option<SegmentNumber>) -> Option<Victim> {
         let number = choose()?;
         let state = self.state.borrow();
-        let version = state.tables_version;
+        let version = state.tables.version();
         Some(Victim::new(number, state.segments.get(number)?, version))
     }
 

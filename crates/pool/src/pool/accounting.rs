@@ -225,7 +225,7 @@ impl<D: BlockDevice + 'static> Core<D> {
     /// Counts what nobody shares: what its map holds is the volume's. Returns the others. Others on
     /// the core have their turns: the tables are those of one instant.
     async fn count_unshared(&self, found: &mut Accounting) -> Vec<Family> {
-        let tables = self.state.borrow().tables.clone();
+        let tables = self.state.borrow().tables.shown();
         let tops = tables.tops().map(|top| (top.layer, top.holder));
         let mut by_layer: Vec<(LayerId, Holder)> = tops.collect();
         by_layer.sort_unstable();
@@ -303,7 +303,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         counted: &mut Accounting,
     ) -> Result<Option<BlockNumber>, PoolError> {
         let _reading = self.reading();
-        let version = self.state.borrow().tables_version;
+        let version = self.state.borrow().tables.version();
         let known = family.looked.take().filter(|(of, _)| *of == version);
         let looked = match known {
             Some((_, looked)) => Some(looked),

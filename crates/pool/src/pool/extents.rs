@@ -87,7 +87,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let mut at = BlockNumber::of_byte(from);
         let mut leaves = 0;
         while at < telling.end {
-            if telling.version != core.state.borrow().tables_version {
+            if telling.version != core.state.borrow().tables.version() {
                 telling = core.telling(snapshot, since)?;
             }
             let (said, end) = core.extents_of_piece(&telling, at, &mut leaves).await?;
@@ -190,7 +190,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         let (own, others) = apart(tables, asked.layer, since.map(|since| since.layer));
         let root = |id: &LayerId| tables.layers.get(id)?.root;
         Ok(Telling {
-            version: state.tables_version,
+            version: state.tables.version(),
             own: own.iter().filter_map(root).collect(),
             others: others.iter().filter_map(root).collect(),
             end: BlockNumber::FIRST + asked.blocks,

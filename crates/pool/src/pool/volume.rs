@@ -70,7 +70,7 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
     fn look(&self) -> Seen {
         let state = self.core.state.borrow();
         let mut seen = self.seen.get();
-        if seen.version == state.tables_version {
+        if seen.version == state.tables.version() {
             return seen;
         }
         let found = match self.target {
@@ -85,7 +85,7 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
                 .get(id)
                 .map(|found| (found.layer, found.blocks, false)),
         };
-        seen.version = state.tables_version;
+        seen.version = state.tables.version();
         seen.layer = found.map(|(layer, _, _)| layer);
         if let Some((_, blocks, reserved)) = found {
             seen.blocks = blocks;

@@ -8,7 +8,7 @@ use crate::location::{BLOCK_BYTES, BlockNumber, VOLUME_BLOCKS_MAX};
 use crate::pool::Pool;
 use crate::pool::volume::PoolVolume;
 use crate::shard::state::State;
-use crate::volumes::{ATTRIBUTES_BYTES_MAX, Holder, NAME_BYTES_MAX, Snapshot, Volume};
+use crate::volumes::{ATTRIBUTES_BYTES_MAX, Holder, NAME_BYTES_MAX, Snapshot, Tables, Volume};
 use block::BlockDevice;
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -61,14 +61,14 @@ pub struct SnapshotInfo {
     pub taken: Option<SystemTime>,
 }
 
-fn check_name(state: &State, name: &str) -> Result<(), PoolError> {
-    check_names(state, &BTreeSet::from([name]))
+fn check_name(tables: &Tables, name: &str) -> Result<(), PoolError> {
+    check_names(tables, &BTreeSet::from([name]))
 }
 
 /// Looks at each name that there is once, however many are new.
-fn check_names(state: &State, names: &BTreeSet<&str>) -> Result<(), PoolError> {
+fn check_names(tables: &Tables, names: &BTreeSet<&str>) -> Result<(), PoolError> {
     names.iter().try_for_each(|name| may_be_name(name))?;
-    let mut there = state.tables.tops().map(|top| top.name);
+    let mut there = tables.tops().map(|top| top.name);
     match there.find(|name| names.contains(name)) {
         Some(name) => Err(PoolError::NameTaken(name.to_owned())),
         None => Ok(()),
@@ -103,17 +103,15 @@ fn check_attributes(attributes: &[u8]) -> Result<(), PoolError> {
     Ok(())
 }
 
-fn volume_mut(state: &mut State, id: VolumeId) -> Result<&mut Volume, PoolError> {
-    state
-        .tables_mut()
+fn volume_mut(tables: &mut Tables, id: VolumeId) -> Result<&mut Volume, PoolError> {
+    tables
         .volumes
         .get_mut(id)
         .ok_or(PoolError::NotFound("volume"))
 }
 
-fn snapshot_of(state: &State, id: SnapshotId) -> Result<Snapshot, PoolError> {
-    state
-        .tables
+fn snapshot_of(tables: &Tables, id: SnapshotId) -> Result<Snapshot, PoolError> {
+    tables
         .snapshots
         .get(id)
         .cloned()
@@ -125,7 +123,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
     async fn change<T: 'static>(
         &self,
         promises: bool,
-        change: impl FnOnce(&mut State) -> Result<T, PoolError> + 'static,
+        change: impl FnOnce(&mut Tables) -> Result<T, PoolError> + 'static,
     ) -> Result<T, PoolError> {
         let change = async move |pool: Pool<D>| pool.change_now(promises, change).await;
         self.wholly(change).await
@@ -134,7 +132,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
     async fn change_now<T>(
         &self,
         promises: bool,
-        change: impl FnOnce(&mut State) -> Result<T, PoolError>,
+        change: impl FnOnce(&mut Tables) -> Result<T, PoolError>,
     ) -> Result<T, PoolError> {
         let _turn = self.core.changes_lock.lock().await;
         if promises && self.core.updates_wait() {
@@ -147,9 +145,8 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let others = self.core.take_back_room(false).await?.blocks;
         self.core
             .change_tables(promises, |state, before| {
-                let changed = change(state)?;
-                state.tables_changed();
-                let more = state.promised > before.promised_blocks();
+                let changed = state.tables.change(change)?;
+                let more = state.tables.promised() > before.promised_blocks();
                 let committed = || state.committed_blocks_next() + others;
                 if more && committed() > self.core.size().usable_blocks() {
                     return Err(PoolError::NoSpace);
@@ -175,10 +172,10 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let blocks = blocks_of(options.bytes)?;
         check_attributes(&options.attributes)?;
         let name = name.to_owned();
-        self.change(options.reserved, move |state| {
-            check_name(state, &name)?;
-            let layer = state.tables_mut().add_layer(None)?;
-            let id = VolumeId(state.tables_mut().take_id()?);
+        self.change(options.reserved, move |tables| {
+            check_name(tables, &name)?;
+            let layer = tables.add_layer(None)?;
+            let id = VolumeId(tables.take_id()?);
             let volume = Volume {
                 name,
                 blocks,
@@ -187,7 +184,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
                 reserved: options.reserved,
                 attributes: options.attributes,
             };
-            state.tables_mut().volumes.insert(id, volume);
+            tables.volumes.insert(id, volume);
             Ok(id)
         })
         .await
@@ -202,20 +199,20 @@ impl<D: BlockDevice + 'static> Pool<D> {
     ) -> Result<(), PoolError> {
         let blocks = blocks_of(bytes)?;
         let promises = self.reserves(id);
-        let smaller = move |state: &State| {
-            let volume = state.tables.volumes.get(id);
+        let smaller = move |tables: &Tables| {
+            let volume = tables.volumes.get(id);
             volume.is_some_and(|volume| blocks < volume.blocks)
         };
-        if allow_shrink && smaller(&self.core.state.borrow()) {
+        if allow_shrink && smaller(&self.core.state.borrow().tables) {
             return self.shrink_volume(id, blocks).await;
         }
-        self.change(promises, move |state| {
-            if smaller(state) {
+        self.change(promises, move |tables| {
+            if smaller(tables) {
                 return Err(PoolError::Invalid(
                     "shrinking loses data and must be allowed",
                 ));
             }
-            volume_mut(state, id)?.blocks = blocks;
+            volume_mut(tables, id)?.blocks = blocks;
             Ok(())
         })
         .await
@@ -225,11 +222,12 @@ impl<D: BlockDevice + 'static> Pool<D> {
     async fn shrink_volume(&self, id: VolumeId, blocks: u64) -> Result<(), PoolError> {
         let shrink = move |state: &mut State| {
             let share = state.share;
-            let volume = volume_mut(state, id)?;
-            let cut_off = BlockNumber::FIRST + blocks..BlockNumber::FIRST + volume.blocks;
-            let layer = volume.layer;
-            volume.blocks = blocks.min(volume.blocks);
-            state.tables_changed();
+            let (layer, cut_off) = state.tables.change(|tables| {
+                let volume = volume_mut(tables, id)?;
+                let cut_off = BlockNumber::FIRST + blocks..BlockNumber::FIRST + volume.blocks;
+                volume.blocks = blocks.min(volume.blocks);
+                Ok::<_, PoolError>((volume.layer, cut_off))
+            })?;
             state.unmap(share, layer, cut_off.clone());
             state.at_freeze.cut_off.push((layer, cut_off));
             Ok(())
@@ -244,8 +242,8 @@ impl<D: BlockDevice + 'static> Pool<D> {
     /// Keeps space for all of a volume from now on, or no longer. Fails with
     /// [`PoolError::NoSpace`] if there is not so much.
     pub async fn reserve_volume(&self, id: VolumeId, reserved: bool) -> Result<(), PoolError> {
-        self.change(true, move |state| {
-            volume_mut(state, id)?.reserved = reserved;
+        self.change(true, move |tables| {
+            volume_mut(tables, id)?.reserved = reserved;
             Ok(())
         })
         .await
@@ -254,9 +252,9 @@ impl<D: BlockDevice + 'static> Pool<D> {
     /// Gives a volume another name.
     pub async fn rename_volume(&self, id: VolumeId, name: &str) -> Result<(), PoolError> {
         let name = name.to_owned();
-        self.change(false, move |state| {
-            check_name(state, &name)?;
-            volume_mut(state, id)?.name = name;
+        self.change(false, move |tables| {
+            check_name(tables, &name)?;
+            volume_mut(tables, id)?.name = name;
             Ok(())
         })
         .await
@@ -274,8 +272,8 @@ impl<D: BlockDevice + 'static> Pool<D> {
     ) -> Result<Result<(), E>, PoolError> {
         let refused = Rc::new(Cell::new(None));
         let refusal = Rc::clone(&refused);
-        let changed = self.change(false, move |state| {
-            let volume = volume_mut(state, id)?;
+        let changed = self.change(false, move |tables| {
+            let volume = volume_mut(tables, id)?;
             match change(&volume.attributes) {
                 Ok(attributes) => {
                     check_attributes(&attributes)?;
@@ -305,9 +303,8 @@ impl<D: BlockDevice + 'static> Pool<D> {
 
     /// Deletes a volume; its snapshots stay.
     pub async fn delete_volume(&self, id: VolumeId) -> Result<(), PoolError> {
-        self.change(false, move |state| {
-            state
-                .tables_mut()
+        self.change(false, move |tables| {
+            tables
                 .volumes
                 .remove(id)
                 .ok_or(PoolError::NotFound("volume"))?;
@@ -326,18 +323,18 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let promises = volumes.iter().any(|(id, _)| self.reserves(*id));
         let volumes = volumes.to_vec();
         let taken = self.core.entropy.milliseconds();
-        self.change(promises, move |state| {
+        self.change(promises, move |tables| {
             let mut names = BTreeSet::new();
             for (id, name) in &volumes {
                 if !names.insert(name.as_str()) {
                     return Err(PoolError::NameTaken(name.clone()));
                 }
-                volume_mut(state, *id)?;
+                volume_mut(tables, *id)?;
             }
-            check_names(state, &names)?;
+            check_names(tables, &names)?;
             volumes
                 .iter()
-                .map(|(id, name)| take_snapshot(state, *id, name, taken))
+                .map(|(id, name)| take_snapshot(tables, *id, name, taken))
                 .collect()
         })
         .await
@@ -350,11 +347,11 @@ impl<D: BlockDevice + 'static> Pool<D> {
         name: &str,
     ) -> Result<VolumeId, PoolError> {
         let name = name.to_owned();
-        self.change(false, move |state| {
-            check_name(state, &name)?;
-            let from = snapshot_of(state, snapshot)?;
-            let layer = state.tables_mut().add_layer(Some(from.layer))?;
-            let id = VolumeId(state.tables_mut().take_id()?);
+        self.change(false, move |tables| {
+            check_name(tables, &name)?;
+            let from = snapshot_of(tables, snapshot)?;
+            let layer = tables.add_layer(Some(from.layer))?;
+            let id = VolumeId(tables.take_id()?);
             let volume = Volume {
                 name,
                 blocks: from.blocks,
@@ -363,7 +360,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
                 reserved: false,
                 attributes: Vec::new(),
             };
-            state.tables_mut().volumes.insert(id, volume);
+            tables.volumes.insert(id, volume);
             Ok(id)
         })
         .await
@@ -372,11 +369,11 @@ impl<D: BlockDevice + 'static> Pool<D> {
     /// Makes a volume what a snapshot of any volume is; what was written since is lost.
     pub async fn rollback(&self, id: VolumeId, snapshot: SnapshotId) -> Result<(), PoolError> {
         let promises = self.reserves(id);
-        self.change(promises, move |state| {
-            let from = snapshot_of(state, snapshot)?;
-            volume_mut(state, id)?;
-            let layer = state.tables_mut().add_layer(Some(from.layer))?;
-            let volume = volume_mut(state, id)?;
+        self.change(promises, move |tables| {
+            let from = snapshot_of(tables, snapshot)?;
+            volume_mut(tables, id)?;
+            let layer = tables.add_layer(Some(from.layer))?;
+            let volume = volume_mut(tables, id)?;
             volume.layer = layer;
             volume.blocks = from.blocks;
             volume.origin = Some(snapshot);
@@ -387,9 +384,8 @@ impl<D: BlockDevice + 'static> Pool<D> {
 
     /// Deletes a snapshot; clones of it and the volume stay as they are.
     pub async fn delete_snapshot(&self, id: SnapshotId) -> Result<(), PoolError> {
-        self.change(false, move |state| {
-            state
-                .tables_mut()
+        self.change(false, move |tables| {
+            tables
                 .snapshots
                 .remove(id)
                 .ok_or(PoolError::NotFound("snapshot"))?;
@@ -443,18 +439,18 @@ impl<D: BlockDevice + 'static> Pool<D> {
 
 /// Freezes a volume's layer under the snapshot and puts an empty one on top.
 fn take_snapshot(
-    state: &mut State,
+    tables: &mut Tables,
     id: VolumeId,
     name: &str,
     taken: Option<u64>,
 ) -> Result<SnapshotId, PoolError> {
     let (frozen, blocks) = {
-        let volume = volume_mut(state, id)?;
+        let volume = volume_mut(tables, id)?;
         (volume.layer, volume.blocks)
     };
-    let top = state.tables_mut().add_layer(Some(frozen))?;
-    volume_mut(state, id)?.layer = top;
-    let snapshot = SnapshotId(state.tables_mut().take_id()?);
+    let top = tables.add_layer(Some(frozen))?;
+    volume_mut(tables, id)?.layer = top;
+    let snapshot = SnapshotId(tables.take_id()?);
     let entry = Snapshot {
         name: name.to_owned(),
         blocks,
@@ -462,6 +458,6 @@ fn take_snapshot(
         volume: id,
         taken,
     };
-    state.tables_mut().snapshots.insert(snapshot, entry);
+    tables.snapshots.insert(snapshot, entry);
     Ok(snapshot)
 }

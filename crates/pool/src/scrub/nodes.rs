@@ -60,7 +60,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 self.rest(&mut scrub.pace).await?;
                 let (version, step) = self.step(layer, block, scrub).await?;
                 // What it found may be of maps that are no more.
-                if self.state.borrow().tables_version != version {
+                if self.state.borrow().tables.version() != version {
                     continue;
                 }
                 from = step.next;
@@ -84,7 +84,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let (version, root) = {
             let state = self.state.borrow();
             let found = state.tables.layers.get(layer);
-            (state.tables_version, found.and_then(|layer| layer.root))
+            (state.tables.version(), found.and_then(|layer| layer.root))
         };
         let mut step = Step::default();
         let Some(root) = root else {

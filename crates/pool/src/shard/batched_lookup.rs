@@ -140,7 +140,7 @@ impl BatchedLookup {
     /// Answers all that was asked since it was called last.
     fn look_up(&mut self, state: &State, cache: &NodeCache) {
         self.round += 1;
-        self.tables_version = state.tables_version;
+        self.tables_version = state.tables.version();
         self.known.clear();
         self.known.resize(self.sought.len(), None);
         let mut nodes = Vec::with_capacity(self.sought.len());
@@ -184,7 +184,7 @@ impl<D: BlockDevice> Core<D> {
     /// tables have changed meanwhile. As of an instant while this runs. The caller counts as a
     /// reader.
     pub async fn find_batched(&self, layer: LayerId, block: BlockNumber) -> Option<Found> {
-        let tables_version = self.state.borrow().tables_version;
+        let tables_version = self.state.borrow().tables.version();
         let ticket = self.batched_lookup.borrow_mut().ask(layer, block);
         after_those_that_are_ready().await;
         let mut lookup = self.batched_lookup.borrow_mut();

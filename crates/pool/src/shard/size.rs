@@ -16,8 +16,7 @@ use block::BlockDevice;
 impl State {
     /// Blocks that live as of the last checkpoint, exactly, or are promised.
     pub fn held_blocks(&self) -> u64 {
-        debug_assert_eq!(self.promised, self.tables.promised_blocks(), "counted anew");
-        self.segments.live_in_maps() + self.promised
+        self.segments.live_in_maps() + self.tables.promised()
     }
 
     /// The same, and what may have come since. What was overwritten since counts twice, unless

@@ -20,6 +20,7 @@ use crate::stripes::item::{Completed, Left};
 use crate::stripes::order::LogOrder;
 use crate::stripes::queue::Queue;
 use crate::volumes::Tables;
+use crate::volumes::current::CurrentTables;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
@@ -33,14 +34,8 @@ pub(crate) struct State {
     pub frozen: Arc<Overlay>,
     /// Memory for the updates after the next freeze.
     pub spare: Overlay,
-    /// Shared with who was shown them: [`tables_mut`](State::tables_mut) changes them.
-    pub tables: Arc<Tables>,
-    /// Blocks that they promise, as last counted: every write asks.
-    pub promised: u64,
-    /// There are layers that nobody needs.
-    pub unneeded: bool,
-    /// How often the tables were changed.
-    pub tables_version: u64,
+    /// The tables of volumes, snapshots and layers.
+    pub tables: CurrentTables,
     /// The blocks that this shard serves.
     pub share: Share,
     /// Stripes under way, and how far the log has come.
@@ -107,14 +102,11 @@ impl State {
     /// A state in which nothing has happened since the checkpoint.
     pub fn new(segments: Segments, tables: Arc<Tables>, share: Share, sequence: Sequence) -> State {
         State {
-            promised: tables.promised_blocks(),
-            unneeded: tables.has_unneeded(),
-            tables_version: 1,
             segments,
             overlay: Default::default(),
             frozen: Default::default(),
             spare: Default::default(),
-            tables,
+            tables: CurrentTables::new(tables),
             share,
             log: LogOrder::new(sequence),
             open: [None; Class::COUNT],
@@ -177,7 +169,7 @@ impl State {
     /// True when a checkpoint may show that less lives, or is about to, than is counted.
     pub fn may_hold_less(&self) -> bool {
         let merging = !self.overlay.is_empty() || !self.frozen.is_empty();
-        merging || !self.admitted.is_exact() || self.unneeded
+        merging || !self.admitted.is_exact() || self.tables.unneeded()
     }
 
     /// Seals every open data segment.
@@ -210,8 +202,7 @@ impl State {
 
     /// Puts the tables as of a merge in place, and forgets updates of layers that are gone.
     pub fn replace_tables(&mut self, tables: Arc<Tables>) {
-        let before = std::mem::replace(&mut self.tables, tables);
-        self.tables_changed();
+        let before = self.tables.replace(tables);
         let written: Vec<LayerId> = self.overlay.layers().collect();
         for layer in written {
             let gone = !self.tables.layers.contains_key(layer);
@@ -222,11 +213,6 @@ impl State {
                 self.segments.overlay_lost(entry);
             }
         }
-    }
-
-    /// The tables, to be changed: nobody sees that who was shown them before.
-    pub fn tables_mut(&mut self) -> &mut Tables {
-        Arc::make_mut(&mut self.tables)
     }
 
     /// Maps a block that a stripe brought.
@@ -382,12 +368,5 @@ impl State {
             false => self.frozen.get(layer, block),
         };
         self.overlay.get(layer, block).or_else(frozen)
-    }
-
-    /// Whoever changes the tables of volumes or layers calls this before anybody else looks.
-    pub fn tables_changed(&mut self) {
-        self.promised = self.tables.promised_blocks();
-        self.unneeded = self.tables.has_unneeded();
-        self.tables_version += 1;
     }
 }

@@ -174,7 +174,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     pub fn view(&self) -> View {
         let state = self.state.borrow();
         View {
-            tables: state.tables.clone(),
+            tables: state.tables.shown(),
             segments: state.segments.table().clone(),
         }
     }

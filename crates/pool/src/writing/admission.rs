@@ -35,7 +35,7 @@ impl Looks {
     /// Whether to look once more. What the next checkpoint frees of deleted volumes is not the last
     /// that can be hoped for.
     pub fn again(&mut self, state: &State) -> bool {
-        if !state.unneeded || reactor::now() >= self.begun + REMOVAL_WAIT {
+        if !state.tables.unneeded() || reactor::now() >= self.begun + REMOVAL_WAIT {
             let left = self.left.checked_sub(1);
             self.left = left.unwrap_or(0);
             return left.is_some();
