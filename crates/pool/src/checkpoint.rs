@@ -264,7 +264,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 self.array.fail(index, &drive);
             }
         }
-        let merged = self.state.borrow().frozen.clone();
+        let merged = self.state.borrow().updates.frozen();
         let gone = merged.count_by_segment().await;
         drop(merged);
         let nodes = self.swap(tables, &writer, &gone)?;
@@ -314,7 +314,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let before = self.state.borrow().tables.shown();
         let mut tables = Tables::clone(&before);
         drop(before);
-        let own = self.state.borrow().frozen.clone();
+        let own = self.state.borrow().updates.frozen();
         let frozen = || std::iter::once(&*own).chain(cut.others.iter().map(|other| &**other));
         let layers: BTreeSet<LayerId> = frozen().flat_map(Overlay::layers).collect();
         let mut memory = self.changes_memory.take();

@@ -1,4 +1,4 @@
-//! Where blocks are: the updates since the last checkpoint ([`overlay`]) and the [trees](tree) of
+//! Where blocks are: the [updates] since the last checkpoint and the [trees](tree) of
 //! nodes below them. Pure over the loading and storing of nodes.
 
 pub(crate) mod cache;
@@ -7,3 +7,4 @@ pub(crate) mod holes;
 pub(crate) mod overlay;
 pub(crate) mod said;
 pub(crate) mod tree;
+pub(crate) mod updates;

@@ -492,7 +492,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let decided = decided.log;
         self.seal_map();
         let mut dealt = VecDeque::new();
-        if again || self.state.borrow().overlay.is_empty() && !held {
+        if again || self.state.borrow().updates.latest().is_empty() && !held {
             self.checkpoint_with(Resume::AtFreeze, |_| Ok(())).await?;
         } else {
             self.announce_decided(decided).await?;

@@ -113,7 +113,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// Updates may wait for the maps, here or on another shard.
     pub fn updates_wait(&self) -> bool {
-        !self.peers().is_empty() || !self.state.borrow().overlay.is_empty()
+        !self.peers().is_empty() || !self.state.borrow().updates.latest().is_empty()
     }
 
     /// The tables as they are to be, if there is room for them.

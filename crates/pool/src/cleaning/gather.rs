@@ -75,7 +75,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             }
             let root = |found: &Live| {
                 let owner = found.owner;
-                state.recent(owner.layer, owner.block)?;
+                state.updates.get(owner.layer, owner.block)?;
                 Some((*found, state.tables.layers.get(owner.layer)?.root?))
             };
             let others = blocks

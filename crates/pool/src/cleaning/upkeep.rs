@@ -343,7 +343,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             overlay_full: others_full
                 || self.merge_due.get()
                 || self.overlay_full()
-                || self.space_may_pass_a_mark() && !state.overlay.is_empty(),
+                || self.space_may_pass_a_mark() && !state.updates.latest().is_empty(),
             freeable,
             read: state.eras.limbo().len(),
             replaced,
@@ -352,7 +352,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             degraded,
             degraded_waits,
             dirty: freeable > 0
-                || !state.overlay.is_empty()
+                || !state.updates.latest().is_empty()
                 || self.others_dirty.get()
                 || state.tables.unneeded(),
             ready,

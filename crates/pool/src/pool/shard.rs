@@ -397,7 +397,7 @@ fn freeze<D: BlockDevice + 'static>(core: &Core<D>, orders: &AtFreeze) -> Frozen
     }
     Frozen {
         sequence: state.log.applied(),
-        overlay: state.frozen.clone(),
+        overlay: state.updates.frozen(),
         segments,
         counters: core.array.counters.get(),
     }
@@ -411,7 +411,7 @@ async fn install<D: BlockDevice + 'static>(core: &Core<D>, view: View, nodes: &T
     while shown.step(SEGMENTS_IN_A_ROW) {
         reactor::yield_now().await;
     }
-    let merged = core.state.borrow().frozen.clone();
+    let merged = core.state.borrow().updates.frozen();
     let gone = merged.count_by_segment().await;
     drop(merged);
     let mut state = core.state.borrow_mut();

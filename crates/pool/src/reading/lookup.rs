@@ -4,7 +4,6 @@ use crate::ids::LayerId;
 use crate::join::join_all;
 use crate::location::{BlockNumber, LayerBlock, Mapping, each_of};
 use crate::map::tree;
-use crate::mutation::Mutation;
 use crate::shard::core::Core;
 use crate::shard::state::State;
 use crate::volumes::Root;
@@ -27,7 +26,7 @@ impl State {
         let mut trees = Vec::new();
         let mut at = Some(layer);
         while let Some(id) = at {
-            if let Some(mapping) = self.recent(id, block) {
+            if let Some(mapping) = self.updates.get(id, block) {
                 if trees.is_empty() {
                     return Lookup::Known(Some(mapping));
                 }
@@ -105,10 +104,7 @@ impl<D: BlockDevice> Core<D> {
         let mut at = Some(layer);
         while let Some(id) = at {
             let found = &mut found[..known];
-            state.overlay.fill(id, start, found);
-            if !Mutation::ForgetsWhatIsMerged.is_planted() {
-                state.frozen.fill(id, start, found);
-            }
+            state.updates.fill(id, start, found);
             let Some(layer) = state.tables.layers.get(id) else {
                 break;
             };
@@ -130,7 +126,7 @@ impl<D: BlockDevice> Core<D> {
         let cache = self.cache.borrow();
         let mut near: Option<(LayerId, tree::Leaf<'_>)> = None;
         let peek = |LayerBlock { layer, block }: LayerBlock| {
-            if let Some(recent) = state.recent(layer, block) {
+            if let Some(recent) = state.updates.get(layer, block) {
                 return Some(Some(recent));
             }
             let Some(root) = state.tables.layers.get(layer)?.root else {
@@ -151,7 +147,7 @@ impl<D: BlockDevice> Core<D> {
         let LayerBlock { layer, block } = of;
         let root = {
             let state = self.state.borrow();
-            if let Some(mapping) = state.recent(layer, block) {
+            if let Some(mapping) = state.updates.get(layer, block) {
                 return Ok(Some(mapping));
             }
             state.tables.layers.get(layer).and_then(|layer| layer.root)

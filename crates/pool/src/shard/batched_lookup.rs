@@ -60,7 +60,7 @@ impl Sought {
     /// Goes one step further, or breaks with what memory knows; `node` is what it has to look into.
     fn step(&mut self, state: &State, node: Option<&Node>) -> ControlFlow<Known> {
         let Some((_, level)) = self.node else {
-            if let Some(recent) = state.recent(self.layer, self.block) {
+            if let Some(recent) = state.updates.get(self.layer, self.block) {
                 return ControlFlow::Break(Some(Some(recent)));
             }
             let root = state

@@ -2,9 +2,9 @@
 
 use crate::format::stripe::Record;
 use crate::ids::{LayerId, SegmentNumber, Sequence, ShardId};
-use crate::location::{BlockNumber, Entry, LayerBlock, Location, Mapping};
+use crate::location::{BlockNumber, Entry, LayerBlock, Location};
 use crate::map::overlay::{Counted, Overlay};
-use crate::mutation::Mutation;
+use crate::map::updates::Updates;
 use crate::segments::admitted::Admitted;
 use crate::segments::attempts::Attempts;
 use crate::segments::emptied::EmptiedSegments;
@@ -28,12 +28,8 @@ use std::sync::Arc;
 /// Everything that changes.
 pub(crate) struct State {
     pub segments: Segments,
-    /// Updates since the last freeze.
-    pub overlay: Overlay,
-    /// Updates that a checkpoint is merging.
-    pub frozen: Arc<Overlay>,
-    /// Memory for the updates after the next freeze.
-    pub spare: Overlay,
+    /// What the maps do not have yet.
+    pub updates: Updates,
     /// The tables of volumes, snapshots and layers.
     pub tables: CurrentTables,
     /// The blocks that this shard serves.
@@ -103,9 +99,7 @@ impl State {
     pub fn new(segments: Segments, tables: Arc<Tables>, share: Share, sequence: Sequence) -> State {
         State {
             segments,
-            overlay: Default::default(),
-            frozen: Default::default(),
-            spare: Default::default(),
+            updates: Updates::default(),
             tables: CurrentTables::new(tables),
             share,
             log: LogOrder::new(sequence),
@@ -147,14 +141,14 @@ impl State {
             self.segments.overlay_gained(entry);
             blocks += 1;
         }
-        self.overlay = recovered;
+        self.updates.take_over(recovered);
         self.admitted.recovered(blocks);
         self.room = self.room_used();
     }
 
     /// Hands out the updates that recovery found: to each shard those of its blocks.
     pub fn deal_recovered(&mut self) -> VecDeque<Overlay> {
-        let found = std::mem::take(&mut self.overlay);
+        let found = self.updates.take_recovered();
         for entry in found.entries() {
             self.segments.overlay_lost(entry);
         }
@@ -168,8 +162,7 @@ impl State {
 
     /// True when a checkpoint may show that less lives, or is about to, than is counted.
     pub fn may_hold_less(&self) -> bool {
-        let merging = !self.overlay.is_empty() || !self.frozen.is_empty();
-        merging || !self.admitted.is_exact() || self.tables.unneeded()
+        !self.updates.are_merged() || !self.admitted.is_exact() || self.tables.unneeded()
     }
 
     /// Seals every open data segment.
@@ -183,33 +176,30 @@ impl State {
 
     /// Sets the updates aside for a merge.
     pub fn set_aside(&mut self) {
-        let empty = std::mem::take(&mut self.spare);
-        self.frozen = Arc::new(std::mem::replace(&mut self.overlay, empty));
+        self.updates.set_aside();
         self.admitted.freeze();
     }
 
     /// The updates that were set aside are in the maps: the room they took is taken for good. They
     /// were counted before, in turns, for they do not change.
     pub fn drop_frozen(&mut self, counted: &Counted) {
-        let frozen = std::mem::take(&mut self.frozen);
         for (number, blocks) in counted {
             self.segments.overlay_lost_blocks(*number, *blocks);
         }
-        // Another core may still hold it.
-        self.spare = Arc::into_inner(frozen).map_or_else(Overlay::default, Overlay::emptied);
+        self.updates.merged();
         self.room = self.room.saturating_sub(self.admitted.merged());
     }
 
     /// Puts the tables as of a merge in place, and forgets updates of layers that are gone.
     pub fn replace_tables(&mut self, tables: Arc<Tables>) {
         let before = self.tables.replace(tables);
-        let written: Vec<LayerId> = self.overlay.layers().collect();
+        let written: Vec<LayerId> = self.updates.latest().layers().collect();
         for layer in written {
             let gone = !self.tables.layers.contains_key(layer);
             if !gone || !before.layers.contains_key(layer) {
                 continue;
             }
-            for entry in self.overlay.remove_layer(layer) {
+            for entry in self.updates.remove_layer(layer) {
                 self.segments.overlay_lost(entry);
             }
         }
@@ -217,7 +207,7 @@ impl State {
 
     /// Maps a block that a stripe brought.
     pub fn map_block(&mut self, owner: LayerBlock, entry: Entry) {
-        if let Some(old) = self.overlay.put(owner.layer, owner.block, entry) {
+        if let Some(old) = self.updates.put(owner.layer, owner.block, entry) {
             self.segments.overlay_lost(old);
         }
         self.segments.overlay_gained(entry);
@@ -292,7 +282,7 @@ impl State {
             return;
         }
         self.moving.end_all(layer, blocks.clone(), share);
-        for entry in self.overlay.clear(layer, blocks, share) {
+        for entry in self.updates.clear(layer, blocks, share) {
             self.segments.overlay_lost(entry);
         }
     }
@@ -359,14 +349,5 @@ impl State {
             true => 0,
             false => rules.kept,
         }
-    }
-
-    /// What the updates in memory say about a block of `layer` itself.
-    pub fn recent(&self, layer: LayerId, block: BlockNumber) -> Option<Mapping> {
-        let frozen = || match Mutation::ForgetsWhatIsMerged.is_planted() {
-            true => None,
-            false => self.frozen.get(layer, block),
-        };
-        self.overlay.get(layer, block).or_else(frozen)
     }
 }

@@ -59,7 +59,8 @@ impl<D> Core<D> {
         let state = self.state.borrow();
         let limit = self.settings.checkpoint_updates / state.share.shards as usize;
         let limit = limit.max(1);
-        state.overlay.len() >= limit || state.overlay.given() >= REPLAYED * limit
+        let latest = state.updates.latest();
+        latest.len() >= limit || latest.given() >= REPLAYED * limit
     }
 
     /// True when the coordinator should hear how this shard is doing.
@@ -89,7 +90,7 @@ impl<D> Core<D> {
             starved: state.queue.starves(),
             looks: self.looks.get(),
             overlay_full,
-            dirty: !state.overlay.is_empty(),
+            dirty: !state.updates.latest().is_empty(),
             overlay_blocks: state.segments.live_overlay(),
             new_blocks_most: state.new_at_most(),
             covered: state.log.covered(),
