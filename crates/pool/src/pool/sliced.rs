@@ -232,11 +232,19 @@ mod tests {
     use std::cell::RefCell;
 
     /// Notes what is deallocated on it.
-    struct Noting(RefCell<Vec<BlockRange>>);
+    struct Noting {
+        block_bytes: usize,
+        noted: RefCell<Vec<BlockRange>>,
+    }
+
+    fn noting(block_bytes: usize) -> Noting {
+        let noted = RefCell::default();
+        Noting { block_bytes, noted }
+    }
 
     impl BlockDevice for Noting {
         fn geometry(&self) -> Geometry {
-            Geometry::new(BLOCK_BYTES as u32, 1 << 40).expect("a device")
+            Geometry::new(self.block_bytes as u32, 1 << 40).expect("a device")
         }
 
         async fn read(&self, _: Lba, buffer: Buffer) -> (Buffer, Result<(), IoError>) {
@@ -266,7 +274,7 @@ mod tests {
         }
 
         async fn deallocate(&self, range: BlockRange) -> Result<(), IoError> {
-            self.0.borrow_mut().push(range);
+            self.noted.borrow_mut().push(range);
             Ok(())
         }
 
@@ -275,17 +283,37 @@ mod tests {
         }
     }
 
+    #[test]
+    fn slices_are_as_large_however_small_the_blocks_of_the_parts_are() {
+        for block_bytes in [512, 1024, BLOCK_BYTES] {
+            let parts = (0..3).map(|_| noting(block_bytes)).collect();
+            let sliced = Sliced::new(parts, 4);
+            let slice = (4 * BLOCK_BYTES / block_bytes) as u64;
+            for lba in 0..7 * slice {
+                let owner: *const Noting = sliced.owner(lba);
+                let expected = &sliced.parts()[(lba / slice % 3) as usize];
+                assert!(
+                    std::ptr::eq(owner, expected),
+                    "{lba} of {block_bytes} bytes"
+                );
+                assert_eq!(sliced.end_of_slice(lba), (lba / slice + 1) * slice);
+            }
+            let one = Sliced::new(vec![noting(block_bytes)], 4);
+            assert_eq!(one.end_of_slice(5), u64::MAX);
+        }
+    }
+
     /// A checkpoint that came between the parts of one of 16 TiB took half a GiB and 1.5 s.
     #[test]
     fn a_large_range_goes_to_the_parts_in_pieces() {
         const SLICE_BLOCKS: u64 = 16;
-        let parts = (0..2).map(|_| Noting(RefCell::default())).collect();
+        let parts = (0..2).map(|_| noting(BLOCK_BYTES)).collect();
         let sliced = Sliced::new(parts, SLICE_BLOCKS as u32);
         let (start, end) = (5, SLICE_BLOCKS * SLICES_AT_ONCE * 3 + 100);
         let given = sliced.deallocate(BlockRange::new(Lba(start), end - start));
         assert_eq!(reactor::Reactor::simulated(1).run(given), Ok(()));
         for (part, noted) in (0..).zip(sliced.parts()) {
-            let noted = noted.0.borrow();
+            let noted = noted.noted.borrow();
             let most = noted.iter().map(|range| range.blocks).max();
             assert_eq!(most, Some(SLICE_BLOCKS * SLICES_AT_ONCE));
             // Every block of each of its slices, and no other is whole.
