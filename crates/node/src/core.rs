@@ -28,7 +28,7 @@ use crate::managed;
 use crate::measure::DriveCounts;
 use crate::pools::Pools;
 use crate::remote::{Post, RemoteVolume, VolumeId, Wiring};
-use crate::spec::{DriveFacts, DriveSpec, EventSink, PortSpec, SessionFacts, VolumeSpec};
+use crate::spec::{Backing, DriveFacts, DriveSpec, EventSink, PortSpec, SessionFacts, VolumeSpec};
 use crate::volume::{Path, Volume};
 use crate::watched::WatchedDrive;
 
@@ -327,6 +327,7 @@ impl Core {
             uuid: identity,
             eui64: None,
         };
+        let counted = Rc::clone(&volume);
         let added = self.target.add_namespace(&spec.subsystem, settings, volume);
         if let Err(error) = added {
             if first {
@@ -334,6 +335,11 @@ impl Core {
                 self.target.remove_subsystem(&spec.subsystem).await?;
             }
             return Err(error.into());
+        }
+        if let Backing::Pool { .. } = spec.backing {
+            let used_blocks = Rc::new(move || counted.used_blocks());
+            self.target
+                .set_thin(&spec.subsystem, spec.nsid, used_blocks)?;
         }
         let known = spec.reservations.as_ref();
         self.target

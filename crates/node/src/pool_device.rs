@@ -38,6 +38,11 @@ impl<D: BlockDevice> PoolDevice<D> {
         PoolDevice::new(made, self.scope.clone())
     }
 
+    /// What is found by a look at the device; nothing if the pool has failed.
+    pub fn look<T>(&self, at: impl FnOnce(&D) -> T) -> Option<T> {
+        self.scope.call(|| at(&self.device)).ok()
+    }
+
     async fn unless_failed(
         &self,
         request: impl Future<Output = Result<(), IoError>>,

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
 use drive::Emulate512;
-use pool::{PoolVolume, Settings, Sliced};
+use pool::{BLOCK_BYTES, PoolVolume, Settings, Sliced};
 use reactor::Failed;
 
 use crate::NodeError;
@@ -110,6 +110,15 @@ fn only<D: BlockDevice>(part: D) -> Slices<D> {
     Sliced::new(vec![Placed::Here(part)], slice_blocks())
 }
 
+/// What this core's part says, which knows the tables of the whole pool.
+fn own<D: BlockDevice>(whole: &Slices<D>, ask: impl FnOnce(&D) -> u64) -> Option<u64> {
+    let here = whole.parts().iter().find_map(|part| match part {
+        Placed::Here(part) => Some(part),
+        Placed::Elsewhere(_) => None,
+    });
+    here.map(ask)
+}
+
 /// Puts the slices of all shards together; `own` has this core's part.
 fn all<D: BlockDevice + Clone>(post: &Rc<Post>, parts: &Parts, own: &[Placed<D>]) -> Slices<D> {
     let part = |home: &usize| match own {
@@ -136,6 +145,24 @@ impl Volume {
     /// Sends requests from now on along `path`.
     pub(crate) fn set_path(&self, path: Path) {
         self.path.replace(Rc::new(path));
+    }
+
+    /// Blocks that are in use, in those that hosts see. All of them, where they are not counted or
+    /// there is nobody to ask.
+    pub(crate) fn used_blocks(&self) -> u64 {
+        let used = match &*self.path() {
+            Path::Pool(device) => device.look(|whole| own(whole, PoolVolume::used_blocks)),
+            Path::PoolEmulated(device) => {
+                let used = |part: &Rc<Emulate512<PoolVolume<Member>>>| {
+                    let block_bytes = u64::from(part.geometry().block_bytes);
+                    part.inner().used_blocks() * (BLOCK_BYTES as u64 / block_bytes)
+                };
+                device.look(|whole| own(whole, used))
+            }
+            Path::Drive(_) | Path::Emulated(_) | Path::Remote(_) | Path::Offline(_) => None,
+        };
+        let all = self.geometry().block_count;
+        used.flatten().map_or(all, |used| used.min(all))
     }
 
     fn path(&self) -> Rc<Path> {

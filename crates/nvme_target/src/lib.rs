@@ -64,6 +64,7 @@ pub use administration::{
 pub use error::TargetError;
 pub use home::{ControllerIds, Links};
 pub use latency::Latency;
+pub use namespace::UsedBlocks;
 pub use port::PathState;
 pub use reach::{Asker, address_for};
 pub use report::{

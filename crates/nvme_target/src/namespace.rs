@@ -16,6 +16,10 @@ use crate::settings::NamespaceSettings;
 use crate::tally::Tally;
 use crate::unready::Unready;
 
+/// Tells how many blocks of a namespace are in use. It is asked for each Identify, waits for
+/// nothing, and may tell what was counted a moment ago.
+pub type UsedBlocks = Rc<dyn Fn() -> u64>;
+
 /// A namespace on this core.
 pub(crate) struct Namespace<D> {
     pub settings: NamespaceSettings,
@@ -24,6 +28,8 @@ pub(crate) struct Namespace<D> {
     pub pace: Pace,
     pub unready: Unready,
     removed: Cell<bool>,
+    /// Where it is thin.
+    used_blocks: RefCell<Option<UsedBlocks>>,
     /// Commands on its blocks; shared with other hosts' namespaces that have the same ones.
     pub in_flight: Rc<InFlight>,
     /// Nothing while nobody knows them.
@@ -55,6 +61,7 @@ impl<D: BlockDevice> Namespace<D> {
             pace: Pace::default(),
             unready: Unready::default(),
             removed: Cell::new(false),
+            used_blocks: RefCell::default(),
             in_flight,
             reservations: RefCell::new(Some(Arc::default())),
             reserved: Cell::new(false),
@@ -64,6 +71,17 @@ impl<D: BlockDevice> Namespace<D> {
 
     pub fn geometry(&self) -> Geometry {
         self.device.geometry()
+    }
+
+    /// It is thin from now on, and tells what is in use.
+    pub fn set_thin(&self, used_blocks: UsedBlocks) {
+        self.used_blocks.replace(Some(used_blocks));
+    }
+
+    /// Blocks in use, if it is thin.
+    pub fn used_blocks(&self) -> Option<u64> {
+        let used = self.used_blocks.borrow().clone()?;
+        Some(used().min(self.geometry().block_count))
     }
 
     /// Who is registered, and who holds it. `Err` while that is not known.

@@ -14,7 +14,7 @@ use crate::administration::Administration;
 use crate::error::TargetError;
 use crate::home::Links;
 use crate::in_flight::InFlight;
-use crate::namespace::Namespace;
+use crate::namespace::{Namespace, UsedBlocks};
 use crate::per_core::Core;
 use crate::port::Door;
 use crate::report::{CloseReason, Counters, NamespaceCounters, SessionInfo, TargetEvent};
@@ -259,6 +259,20 @@ impl<D: BlockDevice + 'static> Target<D> {
         let namespace = Namespace::new(settings, device, Rc::new(InFlight::new()));
         let hosts = subsystem.insert(Rc::new(namespace));
         self.0.namespace_changed(&subsystem, nsid, &hosts);
+        Ok(())
+    }
+
+    /// Has a namespace be thin: Identify tells what is in use of it by `used_blocks` from now on
+    /// (NVM Command Set 1.1 §4.1.5.1, NUSE and THINP). Of others all blocks are in use.
+    pub fn set_thin(
+        &self,
+        nqn: &Nqn,
+        nsid: u32,
+        used_blocks: UsedBlocks,
+    ) -> Result<(), TargetError> {
+        let namespace = self.subsystem(nqn)?.namespace(nsid);
+        let namespace = namespace.ok_or(TargetError::UnknownNamespace(nsid))?;
+        namespace.set_thin(used_blocks);
         Ok(())
     }
 

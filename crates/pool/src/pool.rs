@@ -4,6 +4,7 @@ pub(crate) mod accounting;
 pub(crate) mod create;
 pub(crate) mod drive_changes;
 pub(crate) mod extents;
+pub(crate) mod in_use;
 pub(crate) mod shard;
 pub(crate) mod sliced;
 pub(crate) mod status;

@@ -8,6 +8,7 @@ pub(crate) mod coordinator;
 pub(crate) mod core;
 pub(crate) mod eras;
 pub(crate) mod idle_merge;
+pub(crate) mod in_use;
 pub(crate) mod limbo;
 pub(crate) mod messages;
 pub(crate) mod pace;

@@ -6,15 +6,17 @@ use std::time::Duration;
 
 use crate::scene::loopback;
 use block::conformance::{Plan, check};
-use block::{BlockDevice, Buffer, Durability, Lba};
+use block::{BlockDevice, BlockRange, Buffer, Durability, Lba};
 use initiator::{ConnectOptions, Controller, Namespace};
 use node::{
     AllowedHosts, Backing, DriveLabel, DriveSpec, Level, Node, NodeError, NodeSpec, PoolError,
     PoolOpening, PoolSpec, PoolState, VolumeId, VolumeOptions, VolumeSpec,
 };
+use nvme::identify::{Cns, NamespaceData, nsfeat};
 use reactor::Reactor;
 use reactor::cores::Cores;
 use uuid::Uuid;
+use zerocopy::FromBytes;
 
 const MIB: u64 = 1 << 20;
 const DRIVES: [&str; 6] = ["d0", "d1", "d2", "d3", "d4", "d5"];
@@ -156,6 +158,55 @@ fn a_connected_host_sees_a_volume_grow_and_shrink() {
         assert_eq!(node.volume_resized("v").await.unwrap(), 4 * MIB);
         let beyond = grown.read(Lba(2047), Buffer::new(4096)).await;
         assert!(beyond.1.is_err());
+    });
+}
+
+/// NUSE, in blocks of the namespace, once what was asked for is merged and counted; NSFEAT says
+/// that it is thin.
+async fn in_use(controller: &Controller) -> u64 {
+    let mut used = 0;
+    for _ in 0..3 {
+        let bytes = controller.identify_structure(Cns::NAMESPACE, 1).await;
+        let data = NamespaceData::read_from_bytes(&bytes.unwrap()).unwrap();
+        assert_eq!(data.features & nsfeat::THIN, nsfeat::THIN);
+        assert!(data.used_blocks <= data.capacity_blocks);
+        used = data.used_blocks.get();
+        reactor::sleep(Duration::from_secs(7)).await;
+    }
+    used
+}
+
+#[test]
+fn a_host_is_told_what_its_thin_volume_has_in_use() {
+    with_drives(|node| async move {
+        node.create_pool("p", raid6(&DRIVES)).await.unwrap();
+        for (name, block_bytes) in [("large", 4096), ("small", 512)] {
+            let id = thin(&node, name, 8 * MIB).await;
+            let (controller, device) = serve(&node, name, id, block_bytes).await;
+            let in_pages = async || in_use(&controller).await * u64::from(block_bytes) / 4096;
+            let page = 4096 / u64::from(block_bytes);
+            assert_eq!(in_pages().await, 0);
+            for at in [0, 300, 1000] {
+                write(&device, at * page, 1).await;
+            }
+            assert_eq!(in_pages().await, 3);
+            write(&device, 300 * page, 2).await;
+            let range = BlockRange::new(Lba(0), 20 * page);
+            device.deallocate(range).await.unwrap();
+            assert_eq!(in_pages().await, 2);
+            let taken = vec![(id, format!("{name}-1"))];
+            node.snapshot_pool_volumes("p", taken).await.unwrap();
+            write(&device, 300 * page, 3).await;
+            write(&device, 301 * page, 3).await;
+            assert_eq!(in_pages().await, 3, "what is shared counts once");
+            node.resize_pool_volume("p", id, 16 * MIB, false)
+                .await
+                .unwrap();
+            node.volume_resized(name).await.unwrap();
+            let grown = controller.namespace(1).await.unwrap();
+            write(&grown, 4095 * page, 4).await;
+            assert_eq!(in_pages().await, 4);
+        }
     });
 }
 

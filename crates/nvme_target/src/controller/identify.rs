@@ -265,12 +265,16 @@ pub(super) fn namespace_data<D: BlockDevice>(
     let mut data = NamespaceData::new_zeroed();
     data.size_blocks = geometry.block_count.into();
     data.capacity_blocks = geometry.block_count.into();
-    data.used_blocks = geometry.block_count.into();
+    let used_blocks = namespace.used_blocks();
+    data.used_blocks = used_blocks.unwrap_or(geometry.block_count).into();
     data.features = nsfeat::ATOMICS | nsfeat::PREFERRED_SIZES;
+    if used_blocks.is_some() {
+        // It says that NUSE tells of what is deallocated, which it does nowhere else.
+        data.features |= nsfeat::THIN;
+    }
     data.multipath = nmic::SHARED;
     data.reservations = reservations;
     if geometry.deallocates {
-        data.features |= nsfeat::THIN;
         data.deallocate = dlfeat::READS_ZEROES | dlfeat::WRITE_ZEROES_DEALLOCATES;
     }
     data.atomic_normal = zero_based(geometry.power_fail_atomic_blocks);

@@ -1,5 +1,8 @@
 //! Admin commands: what each answers, and with which status it refuses.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use block::Buffer;
 use initiator::{Controller, Data};
 use nvme::command::SubmissionEntry;
@@ -8,7 +11,7 @@ use nvme::fabrics::{DISCOVERY_NQN, Disconnect, Property, PropertyOffset};
 use nvme::feature::{Feature, Features, HostBehaviour, QueueCount, Select, Timestamp};
 use nvme::identify::{
     Cns, ControllerData, IdentifierType, Identify, IndependentNamespaceData, NamespaceData,
-    descriptors,
+    descriptors, nsfeat,
 };
 use nvme::log::{
     AnaGroup, AnaHeader, AnaState, CommandEffects, DiscoveryHeader, ErrorEntry, FirmwareSlots,
@@ -16,11 +19,11 @@ use nvme::log::{
 };
 use nvme::text::{from_padded, from_terminated};
 use nvme::{AdminOpcode, IoOpcode, SglDescriptor, Status};
-use nvme_target::TargetSettings;
+use nvme_target::{TargetError, TargetSettings, UsedBlocks};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use crate::io::geometry;
-use crate::{Fixture, SUBSYSTEM, options, simulate};
+use crate::{Fixture, SUBSYSTEM, nqn, options, simulate};
 
 /// The status a command ends with, without Do Not Retry.
 pub(crate) async fn status(controller: &Controller, entry: &SubmissionEntry, data: Data) -> Status {
@@ -90,6 +93,43 @@ fn identify_tells_what_is_there() {
         let bytes = identify(Cns::INDEPENDENT_NAMESPACE, 1).await.unwrap();
         let data = IndependentNamespaceData::read_from_bytes(&bytes).unwrap();
         assert_eq!((data.status, data.multipath), (1, 1));
+    });
+}
+
+/// THINP promises that NUSE follows what is deallocated (NVM 1.1 §4.1.5.1): what nobody counts for
+/// is not thin, whatever it deallocates.
+#[test]
+fn a_thin_namespace_tells_what_is_in_use() {
+    simulate(27, async {
+        let fixture = Fixture::start(TargetSettings::default(), geometry(512, 1000));
+        let controller = fixture.connect(options()).await;
+        let ask = async || -> NamespaceData {
+            let bytes = controller.identify_structure(Cns::NAMESPACE, 1).await;
+            let allocated = controller.identify_structure(Cns::ALLOCATED_NAMESPACE, 1);
+            assert_eq!(allocated.await.unwrap()[..], bytes.as_ref().unwrap()[..]);
+            let data = NamespaceData::read_from_bytes(&bytes.unwrap()).unwrap();
+            assert_eq!(data.size_blocks.get(), 1000);
+            assert_eq!(data.capacity_blocks.get(), 1000);
+            data
+        };
+        let data = ask().await;
+        assert_eq!(data.deallocate, 0b1001);
+        assert_eq!(data.features & nsfeat::THIN, 0);
+        assert_eq!(data.used_blocks.get(), 1000);
+
+        let used = Rc::new(Cell::new(0));
+        let counted = Rc::clone(&used);
+        let used_blocks: UsedBlocks = Rc::new(move || counted.get());
+        let (name, target) = (nqn(SUBSYSTEM), &fixture.target);
+        target.set_thin(&name, 1, Rc::clone(&used_blocks)).unwrap();
+        let unknown = target.set_thin(&name, 2, used_blocks);
+        assert!(matches!(unknown, Err(TargetError::UnknownNamespace(2))));
+        for (in_use, told) in [(0, 0), (7, 7), (1000, 1000), (1001, 1000), (3, 3)] {
+            used.set(in_use);
+            let data = ask().await;
+            assert_eq!(data.used_blocks.get(), told);
+            assert_eq!(data.features & nsfeat::THIN, nsfeat::THIN);
+        }
     });
 }
 

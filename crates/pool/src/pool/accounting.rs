@@ -10,6 +10,7 @@ use crate::format::node::NodeRecord;
 use crate::ids::{LayerId, SnapshotId, VolumeId};
 use crate::location::{BLOCK_BYTES, BlockNumber, Mapping};
 use crate::map::tree;
+use crate::offline::OfflineReason;
 use crate::pool::Pool;
 use crate::shard::core::Core;
 use crate::volumes::{Holder, Root, Tables, Top};
@@ -67,9 +68,18 @@ struct Reader {
     end: BlockNumber,
 }
 
-/// Layers that stand on one, and who reads them, as they are being counted.
+/// Which layers are counted together.
+#[derive(Clone, Copy)]
+enum Related {
+    /// All that stand on this one.
+    On(LayerId),
+    /// Those that this one reads.
+    Of(Holder),
+}
+
+/// Layers that belong together, and who reads them, as they are being counted.
 struct Family {
-    base: LayerId,
+    related: Related,
     /// Somebody reads them.
     named: bool,
     /// Those that have been there all the time: others are in the account of nobody.
@@ -127,26 +137,41 @@ fn readers(tables: &Tables, family: &[LayerId]) -> Vec<Reader> {
 
 /// The layer on which that of a volume or snapshot stands.
 fn base_of(tables: &Tables, name: Holder) -> Option<LayerId> {
-    let mut at = match name {
-        Holder::Volume(id) => tables.volumes.get(id)?.layer,
-        Holder::Snapshot(id) => tables.snapshots.get(id)?.layer,
-    };
-    while let Some(parent) = tables.parent(at) {
-        at = parent;
-    }
-    Some(at)
+    read_by(tables, name)?.first().copied()
+}
+
+/// The layers that a volume or snapshot reads, the lowest first: they are in the order of their
+/// numbers.
+fn read_by(tables: &Tables, name: Holder) -> Option<Vec<LayerId>> {
+    let top = tables.layer_of(name)?;
+    let mut layers: Vec<_> = std::iter::successors(Some(top), |at| tables.parent(*at)).collect();
+    layers.reverse();
+    Some(layers)
 }
 
 impl Family {
+    /// The layers that it has by now; nothing if none of its names is left.
+    fn layers(&mut self, tables: &Tables) -> Option<Vec<LayerId>> {
+        let base = match self.related {
+            Related::Of(name) => return read_by(tables, name),
+            Related::On(base) => base,
+        };
+        let is_base = tables.layers.contains_key(base) && tables.parent(base).is_none();
+        let base = match is_base {
+            true => base,
+            false => {
+                // It was folded into another one.
+                let names = self.names.iter().rev();
+                names.filter_map(|name| base_of(tables, *name)).next()?
+            }
+        };
+        self.related = Related::On(base);
+        Some(tables.standing_on(base).into_iter().collect())
+    }
+
     /// What the family is by now; nothing if none of its names is left.
     fn look(&mut self, tables: &Tables) -> Option<Looked> {
-        let is_base = |id| tables.layers.contains_key(id) && tables.parent(id).is_none();
-        if !is_base(self.base) {
-            // It was folded into another one.
-            let bases = self.names.iter().rev();
-            self.base = bases.filter_map(|name| base_of(tables, *name)).next()?;
-        }
-        let family: Vec<LayerId> = tables.standing_on(self.base).into_iter().collect();
+        let family = self.layers(tables)?;
         let readers = readers(tables, &family);
         let there: BTreeSet<Holder> = readers.iter().map(|reader| reader.name).collect();
         self.names.retain(|name| there.contains(name));
@@ -257,7 +282,7 @@ impl<D: BlockDevice + 'static> Core<D> {
                 continue;
             }
             shared.push(Family {
-                base,
+                related: Related::On(base),
                 named: !names.is_empty(),
                 names,
                 looked: None,
@@ -266,7 +291,28 @@ impl<D: BlockDevice + 'static> Core<D> {
         shared
     }
 
-    /// Counts the blocks of layers that stand on one, a piece at a time.
+    /// Counts what a volume or snapshot reads as other than never written or deallocated, as the
+    /// maps have it, a piece at a time.
+    pub(super) async fn count_one(&self, name: Holder) -> Result<u64, PoolError> {
+        let mut family = Family {
+            related: Related::Of(name),
+            named: true,
+            names: BTreeSet::from([name]),
+            looked: None,
+        };
+        let mut found = Accounting::default();
+        let mut at = Some(BlockNumber::FIRST);
+        while let Some(block) = at {
+            reactor::yield_now().await;
+            if self.stopping.get() {
+                return Err(PoolError::Offline(OfflineReason::LetGo));
+            }
+            at = self.count_piece(&mut family, block, &mut found).await?;
+        }
+        Ok(found.entry(name).logical_bytes / BLOCK_BYTES as u64)
+    }
+
+    /// Counts the blocks of layers that belong together, a piece at a time.
     async fn count_family(
         &self,
         mut family: Family,

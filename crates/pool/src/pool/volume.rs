@@ -66,6 +66,17 @@ impl<D: BlockDevice + 'static> PoolVolume<D> {
         self.look().layer.ok_or(IoError::DeviceGone)
     }
 
+    /// How many of its blocks read as other than never written or deallocated, those included that
+    /// it shares: as of the last checkpoint, of which one comes soon after a question. Of what
+    /// shares blocks it is too many until they have been counted, which takes as long as it takes.
+    pub fn used_blocks(&self) -> u64 {
+        let seen = self.look();
+        let used = seen
+            .layer
+            .map(|layer| self.core.used_blocks(self.target, layer));
+        used.map_or(0, |used| used.min(seen.blocks))
+    }
+
     /// What the tables say now.
     fn look(&self) -> Seen {
         let state = self.core.state.borrow();

@@ -13,6 +13,7 @@ use crate::segments::space::{Size, SizeOf};
 use crate::segments::zones::Zone;
 use crate::shard::batched_lookup::BatchedLookup;
 use crate::shard::coordinator::Coordinator;
+use crate::shard::in_use::InUse;
 use crate::shard::messages::{Outbox, Report};
 use crate::shard::state::State;
 use block::BlockDevice;
@@ -56,6 +57,8 @@ pub(crate) struct Core<D> {
     pub requests: Cell<u64>,
     /// Live blocks at which the space in use is worth a look.
     pub look_at_blocks: Cell<u64>,
+    /// What volumes have in use that share blocks with others.
+    pub in_use: InUse,
     /// Who decides for the whole pool.
     pub link: OnceCell<Link<D>>,
 }
@@ -134,6 +137,7 @@ impl<D> Core<D> {
             told: Cell::default(),
             requests: Cell::new(0),
             look_at_blocks: Cell::new(0),
+            in_use: InUse::default(),
             link: OnceCell::new(),
             offline: Cell::new(None),
             stopping: Cell::new(false),

@@ -229,6 +229,8 @@ pub(crate) enum Report {
     Standing(ShardId, Box<Standing>),
     /// A drive does not answer.
     Silent(Silent),
+    /// Somebody asks what volumes have in use.
+    Asked,
     Event(PoolEvent),
     Offline(OfflineReason),
 }

@@ -265,6 +265,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 }));
             }
             Report::Silent(silent) => self.judge_silence(silent),
+            Report::Asked => self.idle_merge.ask(),
             Report::Standing(shard, mut standing) => {
                 // Who complained before it was told to look will do so again, or not.
                 standing.starved &= standing.looks == self.looks.get();

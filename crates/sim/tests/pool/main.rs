@@ -16,6 +16,7 @@ mod fencing;
 mod given_up;
 mod golden;
 mod groups;
+mod in_use;
 mod labels;
 mod large_writes;
 mod layers;

@@ -43,6 +43,7 @@ pub fn scenario(guest: &mut Guest, node: Node) {
         grep -q '^nawupf *: 15$' /tmp/id && grep -q '^nabspf *: 255$' /tmp/id"
         ),
     );
+    in_use(guest, nqn);
     tree(guest);
     drive_fails(guest, &node, &drive, nqn);
     guest.check(
@@ -123,6 +124,29 @@ fn atomic_writes(guest: &mut Guest, node: &Node, nqn: &str) {
     let disconnect = format!("nvme disconnect -n {nqn}");
     let steps = ["set -e".to_owned(), disconnect, load("Y")];
     guest.check("disconnect, and multipath again", &steps.join("\n"));
+}
+
+/// The kernel's host is told what the second volume has in use, as it is written and given back.
+fn in_use(guest: &mut Guest, nqn: &str) {
+    let mut says = |what: &str, blocks: u64, script: &str| {
+        // nvme-cli writes nothing before a zero.
+        let nuse = match blocks {
+            0 => "0".to_owned(),
+            _ => format!("{blocks:#x}"),
+        };
+        let device = format!("two=$(nvme-device {nqn} 2)\n");
+        guest.check(what, &format!("{device}{script}"));
+        let asks = format!(
+            "{device}nvme id-ns $two >/tmp/id; cat /tmp/id
+            grep -q '^nsfeat *: 0x13$' /tmp/id && grep -q '^nuse *: {nuse}$' /tmp/id"
+        );
+        guest.eventually(&format!("{blocks} blocks are in use"), 30, &asks);
+    };
+    says("a new volume", 0, "");
+    let write = "dd if=/dev/urandom of=$two bs=64k count=16 oflag=direct 2>/dev/null";
+    says("write 1 MiB", 256, write);
+    says("give half of it back", 128, "blkdiscard -l 524288 $two");
+    says("give all of it back", 0, "blkdiscard $two");
 }
 
 /// Both file systems are mounted and under verified I/O when a drive of the pool begins to answer
