@@ -8,6 +8,8 @@ mod changes;
 mod claims;
 mod data;
 mod file_systems;
+#[cfg(feature = "long")]
+mod many;
 mod namespaces;
 mod os_brick;
 mod paths;
@@ -176,6 +178,13 @@ fn linux_6_12_os_brick() {
 #[test]
 fn linux_6_12_claims() {
     run_with(Suite::Trixie, "claims", claims::devices, claims::scenario);
+}
+
+/// One kernel is enough to count a thousand disks on.
+#[cfg(feature = "long")]
+#[test]
+fn linux_6_12_many() {
+    run(Suite::Trixie, "many", many::scenario);
 }
 
 /// Minutes for each playbook: Python runs on emulated processors.
