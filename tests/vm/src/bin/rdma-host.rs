@@ -1,12 +1,14 @@
 //! `rdma-host CASE ADDRESS:PORT NQN`: one case of a host over RDMA that no proper host is: one that
 //! breaks a rule, leaves in the middle, or no longer wants what it asked for. Says in one word how
-//! that ended. `rdma-host discover` shows the discovery log instead.
+//! that ended. `rdma-host discover` shows the discovery log instead, and `rdma-host device` checks
+//! the volumes against the contract of devices.
 
 use std::cell::Cell;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use block::conformance::{Plan, check};
 use block::{BlockDevice, Buffer, Durability, Lba};
 use initiator::{ConnectOptions, Controller, Data, Endpoint, Transport, discover};
 use nvme::command::ReadWrite;
@@ -56,6 +58,7 @@ async fn run(arguments: &[String]) -> Result<String> {
     let case_of = async {
         match case.as_str() {
             "discover" => records(endpoint).await,
+            "device" => device(endpoint, nqn).await,
             "dropped" => dropped(endpoint, nqn).await,
             "request-format" | "request-queue" | "request-size" => asked(endpoint, case).await,
             other => raw(endpoint, nqn, other).await,
@@ -109,6 +112,22 @@ async fn dropped(endpoint: Endpoint, nqn: &str) -> Result<String> {
     ensure!(found[..] == pattern, "other data was read");
     controller.disconnect().await;
     Ok("served".to_owned())
+}
+
+/// Both namespaces keep the contract of a block device, with one queue and with three.
+async fn device(endpoint: Endpoint, nqn: &str) -> Result<String> {
+    for (seed, queues) in [(1, 1), (2, 3)] {
+        let mut options = ConnectOptions::new(HOST);
+        options.io_queues = queues;
+        let controller = Controller::connect(endpoint, nqn, options).await?;
+        for nsid in [1, 2] {
+            let namespace = controller.namespace(nsid).await?;
+            let found = check(&namespace, Plan::quick(seed)).await;
+            found.map_err(|found| anyhow!("namespace {nsid}, {queues} queues: {found}"))?;
+        }
+        controller.disconnect().await;
+    }
+    Ok("kept".to_owned())
 }
 
 /// Private data that a node must not take.

@@ -73,6 +73,11 @@ pub fn scenario(guest: &mut Guest, node: Node) {
         ),
     );
     discovered(guest);
+    let said = guest.check(
+        "volumes keep the contract of devices",
+        &format!("{HOST} device 10.99.0.1:4420 {NQN}"),
+    );
+    assert_eq!(said.trim(), "kept");
     verified(guest);
     experiment(guest);
     proved(guest);
