@@ -69,6 +69,9 @@ pub const START: &str = "LD_LIBRARY_PATH=/rdma exec flashyard serve --config /tm
 /// Our own host has the libraries as the node has them.
 pub const PERF: &str = "env LD_LIBRARY_PATH=/rdma flashyard perf";
 
+/// The subsystem of [`volumes`].
+pub const NQN: &str = "nqn.2026-11.example.flashyard:inside:both";
+
 pub const OVER_RDMA: &str = "-t rdma -a 10.99.0.1 -s 4420";
 
 /// Fetches tools and libraries and puts them on a drive, as one archive.
@@ -87,6 +90,30 @@ pub fn settings(guest: &mut Guest) {
     guest.check(
         "settings",
         &format!("cat >/tmp/flashyard.toml <<'END'\n{SETTINGS}\nEND"),
+    );
+}
+
+/// Waits until the port of RDMA does.
+pub fn serves_hosts(guest: &mut Guest) {
+    guest.eventually(
+        "the port serves hosts",
+        60,
+        &format!("{NODE} flashyard port list | grep -w rdma | grep -w optimized"),
+    );
+}
+
+/// Two volumes of the subsystem [`NQN`], of either block size: for a host of the node, or for any.
+pub fn volumes(guest: &mut Guest, allowed: &str) {
+    guest.check(
+        "volumes",
+        &format!(
+            "{NODE}
+            for size in 512 4096; do
+                flashyard drive add d$size /tmp/d$size --size 64MiB
+                flashyard volume create v$size --drive d$size --block-size $size \
+                    --allow {allowed} --subsystem both
+            done"
+        ),
     );
 }
 
@@ -114,24 +141,13 @@ pub fn scenario(guest: &mut Guest, node: Node) {
         30,
         "rping -c -a 10.99.0.1 -C 3 -S 4096",
     );
-    guest.eventually(
-        "the port serves hosts",
-        60,
-        &format!("{NODE} flashyard port list | grep -w rdma | grep -w optimized"),
-    );
+    serves_hosts(guest);
     guest.check(
-        "volumes",
-        &format!(
-            "{NODE}
-            flashyard host add guest --nqn $(cat /etc/nvme/hostnqn)
-            for size in 512 4096; do
-                flashyard drive add d$size /tmp/d$size --size 64MiB
-                flashyard volume create v$size --drive d$size --block-size $size --allow guest \
-                    --subsystem both
-            done"
-        ),
+        "a host",
+        &format!("{NODE} flashyard host add guest --nqn $(cat /etc/nvme/hostnqn)"),
     );
-    let nqn = "nqn.2026-11.example.flashyard:inside:both";
+    volumes(guest, "guest");
+    let nqn = NQN;
     guest.check(
         "discovery over RDMA names both ports",
         &format!(

@@ -2,9 +2,7 @@
 
 use vm::{Guest, Node};
 
-use crate::rdma::{DEVICE, NODE, PERF, START, prepare};
-
-const NQN: &str = "nqn.2026-11.example.flashyard:inside:both";
+use crate::rdma::{DEVICE, NODE, NQN, PERF, START, prepare, serves_hosts, volumes};
 
 /// A drive in the lab's process, and behind nodes by either transport; little of it, as the guest's
 /// processors are emulated.
@@ -61,17 +59,10 @@ pub fn scenario(guest: &mut Guest, node: Node) {
     );
     start(guest);
     guest.check(
-        "volumes",
-        &format!(
-            "{NODE}
-            flashyard host add perf --nqn nqn.2026-11.example.flashyard:perf
-            for size in 512 4096; do
-                flashyard drive add d$size /tmp/d$size --size 64MiB
-                flashyard volume create v$size --drive d$size --block-size $size --allow perf \
-                    --subsystem both
-            done"
-        ),
+        "a host",
+        &format!("{NODE} flashyard host add perf --nqn nqn.2026-11.example.flashyard:perf"),
     );
+    volumes(guest, "perf");
     discovered(guest);
     let said = guest.check(
         "volumes keep the contract of devices",
@@ -94,11 +85,7 @@ fn target(nsid: u32) -> String {
 fn start(guest: &mut Guest) {
     let script = format!("exec sh -c 'echo $$ >/run/node.pid; {START}'");
     guest.spawn("node", &script);
-    guest.eventually(
-        "the port serves hosts",
-        60,
-        &format!("{NODE} flashyard port list | grep -w rdma | grep -w optimized"),
-    );
+    serves_hosts(guest);
 }
 
 /// Errors say what is missing.

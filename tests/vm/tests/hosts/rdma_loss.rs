@@ -7,9 +7,9 @@ use std::path::Path;
 use vm::{Guest, Image};
 
 use crate::profile_directory;
-use crate::rdma::{NODE, OVER_RDMA, PERF, START, TOOLS, devices, settings};
-
-const NQN: &str = "nqn.2026-11.example.flashyard:inside:both";
+use crate::rdma::{
+    NODE, NQN, OVER_RDMA, PERF, START, TOOLS, devices, serves_hosts, settings, volumes,
+};
 
 /// What each end does to the packets that it sends: one in 200 comes twice, and one in 3,300 is
 /// lost, overtakes another or is damaged, which has its receiver drop it. Where one in 300 is lost,
@@ -108,22 +108,8 @@ fn scenario(node: &mut Guest, host: &mut Guest) {
 fn serve(guest: &mut Guest) {
     settings(guest);
     guest.spawn("node", START);
-    guest.eventually(
-        "the port serves hosts",
-        60,
-        &format!("{NODE} flashyard port list | grep -w rdma | grep -w optimized"),
-    );
-    guest.check(
-        "volumes",
-        &format!(
-            "{NODE}
-            for size in 512 4096; do
-                flashyard drive add d$size /tmp/d$size --size 64MiB
-                flashyard volume create v$size --drive d$size --block-size $size --allow any \
-                    --subsystem both
-            done"
-        ),
-    );
+    serves_hosts(guest);
+    volumes(guest, "any");
 }
 
 /// From one block to what takes many packets, `bytes` of it, at the first namespace.
