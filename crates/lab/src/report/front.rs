@@ -1,13 +1,11 @@
 //! [`Front`]: what a report says first, in whichever form: the answers, and the figures that carry
 //! them.
 
-use std::collections::BTreeSet;
-
 use super::matrix::{Cell, Matrix};
 use crate::experiment::{
     Answered, Figure, Results, Standing, answered, claim, figures, sizing, two_digits,
 };
-use crate::plan::{Metric, Plan, Target};
+use crate::plan::{Metric, Plan};
 
 /// Sentences that head a report.
 const SENTENCES: usize = 3;
@@ -187,33 +185,37 @@ fn caveats(plan: &Plan, results: &Results, head: &[&Answered]) -> Vec<String> {
 
 /// A line a reason, with the targets that were not run for it.
 fn left_out(plan: &Plan, results: &Results) -> Vec<String> {
-    let reasons = results.left_out.iter().map(|one| one.reason.as_str());
-    let reasons: BTreeSet<&str> = reasons.collect();
-    let lines = reasons.into_iter().map(|reason| {
-        let for_it = |target: &&Target| results.left_out(&target.name) == Some(reason);
-        let labels = plan.targets.iter().filter(for_it).map(Target::label);
-        let labels: Vec<&str> = labels.collect();
-        format!("Not run: {} ({reason})", labels.join("; "))
+    let reasons = plan.targets.iter().filter_map(|target| {
+        let reason = results.left_out(&target.name)?;
+        Some((reason.to_owned(), target.label()))
     });
+    let lines = by_reason(reasons).into_iter();
+    let lines = lines.map(|(reason, labels)| format!("Not run: {} ({reason})", labels.join("; ")));
     lines.collect()
 }
 
 /// A line a reason, with the ratios that it is of.
 fn doubts(answers: &[Answered]) -> Vec<String> {
-    let mut by_reason: Vec<(String, Vec<&str>)> = Vec::new();
-    for one in answers {
-        for doubt in &one.doubts {
-            let reason = doubt.to_string();
-            match by_reason.iter_mut().find(|(other, _)| *other == reason) {
-                Some((_, labels)) => labels.push(one.label.as_str()),
-                None => by_reason.push((reason, vec![one.label.as_str()])),
-            }
-        }
-    }
-    let lines = by_reason.into_iter();
+    let reasons = answers.iter().flat_map(|one| {
+        let doubts = one.doubts.iter();
+        doubts.map(|doubt| (doubt.to_string(), one.label.as_str()))
+    });
+    let lines = by_reason(reasons).into_iter();
     let lines =
         lines.map(|(reason, labels)| format!("Not compared, as {}: {}", reason, labels.join("; ")));
     lines.collect()
+}
+
+/// Each reason once, in the order in which they come, with the labels that it is of.
+fn by_reason<'a>(reasons: impl Iterator<Item = (String, &'a str)>) -> Vec<(String, Vec<&'a str>)> {
+    let mut found: Vec<(String, Vec<&str>)> = Vec::new();
+    for (reason, label) in reasons {
+        match found.iter_mut().find(|(other, _)| *other == reason) {
+            Some((_, labels)) => labels.push(label),
+            None => found.push((reason, vec![label])),
+        }
+    }
+    found
 }
 
 /// The loads' rates, as long as there is room for all of them: where there is not, the matrix alone
