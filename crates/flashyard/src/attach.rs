@@ -40,7 +40,7 @@ use self::state::{Attached, Place, Requests, Way};
 use crate::connection::{Connection, ended};
 use crate::host_secrets::HostSecrets;
 use crate::itself::itself;
-use crate::reach::{addresses_of, first_that_answers, rdma_addresses_of, those_that_answer};
+use crate::reach::{addresses_of, first_that_answers, those_that_answer};
 use crate::{exit, output};
 
 /// How the serving process tells that it serves, with which block size, and how requests come.
@@ -189,10 +189,7 @@ fn resolve(
     let client = node.client()?;
     let found = client.volume(&name)?;
     let status = client.status()?;
-    let addresses = match transport {
-        PortTransport::Tcp => addresses_of(&status, &found, tls)?,
-        PortTransport::Rdma => rdma_addresses_of(&status, &found)?,
-    };
+    let addresses = addresses_of(&status, &found, transport, tls)?;
     match addresses.is_empty() {
         true if transport == PortTransport::Rdma => Err(AttachError::NoAddress(" over RDMA")),
         true if tls => Err(AttachError::NoAddress(" under TLS")),

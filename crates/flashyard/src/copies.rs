@@ -26,7 +26,7 @@ pub use self::send::SendSnapshot;
 use self::aside::Aside;
 use self::error::CopyError;
 use crate::host_secrets::HostSecrets;
-use crate::reach::{addresses_of, first_that_answers, rdma_addresses_of};
+use crate::reach::{addresses_of, first_that_answers};
 
 /// What names of things begin with that are there for one copy only.
 const PREFIX: &str = "stream-";
@@ -87,6 +87,8 @@ pub struct Connecting {
     options: ConnectOptions,
     transport: PortTransport,
     tls: bool,
+    /// Where the node is reached.
+    status: api::Status,
 }
 
 impl Access {
@@ -103,10 +105,12 @@ impl Access {
         self.secrets
             .apply(&mut options)
             .map_err(CopyError::Secret)?;
+        let status = client.status()?;
         Ok(Connecting {
             name: name.clone(),
             options,
-            transport: self.transport_to(&client.status()?),
+            transport: self.transport_to(&status),
+            status,
             tls: self.secrets.has_tls_key(),
         })
     }
@@ -137,6 +141,7 @@ impl Access {
             options,
             transport,
             tls,
+            status,
         })
     }
 
@@ -178,19 +183,18 @@ fn name(text: &str) -> Result<api::Name, CopyError> {
 }
 
 /// Where the host finds a volume.
-fn address(
-    client: &Client,
-    volume: &api::Volume,
-    connecting: &Connecting,
-) -> Result<TargetAddress, CopyError> {
-    let status = client.status()?;
-    let (found, transport) = match connecting.transport {
-        PortTransport::Tcp => (addresses_of(&status, volume, connecting.tls)?, "NVMe/TCP"),
-        PortTransport::Rdma => (rdma_addresses_of(&status, volume)?, "NVMe/RDMA"),
-    };
+fn address(volume: &api::Volume, connecting: &Connecting) -> Result<TargetAddress, CopyError> {
+    let Connecting {
+        transport,
+        tls,
+        status,
+        ..
+    } = connecting;
+    let found = addresses_of(status, volume, *transport, *tls)?;
     let none = || {
+        let transport = transport.word().to_uppercase();
         CopyError::Refused(format!(
-            "the node serves no {transport} address for this host"
+            "the node serves no NVMe/{transport} address for this host"
         ))
     };
     first_that_answers(found).ok_or_else(none)

@@ -3,49 +3,33 @@
 use std::net::TcpStream;
 use std::time::Duration;
 
-use api::{Status, Volume};
+use api::{PortTransport, Status, Volume};
 use initiator::{AddressError, TargetAddress, Transport};
 
 /// How long an address may take to answer before the next is tried.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(3);
 
-/// The addresses of the node at which a volume is served over TCP, under TLS or in the clear.
+/// The addresses of the node at which a volume is served over `transport`; of TCP, those under TLS
+/// or those in the clear.
 ///
 /// # Errors
 /// The node tells one that is none.
 pub fn addresses_of(
     status: &Status,
     volume: &Volume,
+    transport: PortTransport,
     tls: bool,
 ) -> Result<Vec<TargetAddress>, AddressError> {
-    let served = status.nvme_addresses.iter();
-    let served = served.filter(|address| status.nvme_tls_addresses.contains(address) == tls);
-    served
-        .map(|address| target(Transport::Tcp, address, volume))
-        .collect()
-}
-
-/// Its addresses over RDMA.
-///
-/// # Errors
-/// The node tells one that is none.
-pub fn rdma_addresses_of(
-    status: &Status,
-    volume: &Volume,
-) -> Result<Vec<TargetAddress>, AddressError> {
-    let served = status.nvme_rdma_addresses.iter();
-    served
-        .map(|address| target(Transport::Rdma, address, volume))
-        .collect()
-}
-
-fn target(
-    transport: Transport,
-    address: &str,
-    volume: &Volume,
-) -> Result<TargetAddress, AddressError> {
     let (scheme, nqn, nsid) = (transport.word(), &volume.nqn, volume.nsid);
-    format!("{scheme}://{address}/{nqn}?nsid={nsid}").parse()
+    let target = |address: &String| format!("{scheme}://{address}/{nqn}?nsid={nsid}").parse();
+    match transport {
+        PortTransport::Tcp => {
+            let served = status.nvme_addresses.iter();
+            let served = served.filter(|one| status.nvme_tls_addresses.contains(one) == tls);
+            served.map(target).collect()
+        }
+        PortTransport::Rdma => status.nvme_rdma_addresses.iter().map(target).collect(),
+    }
 }
 
 /// Over RDMA nobody but who connects can tell.

@@ -45,11 +45,7 @@ impl FromStr for Listen {
 
     fn from_str(text: &str) -> Result<Listen, String> {
         let (transport, address) = match text.split_once("://") {
-            Some(("tcp", address)) => (PortTransport::Tcp, address),
-            Some(("rdma", address)) => (PortTransport::Rdma, address),
-            Some((other, _)) => {
-                return Err(format!("transport {other:?}; allowed: tcp:// and rdma://"));
-            }
+            Some((transport, address)) => (transport.parse()?, address),
             None => (PortTransport::Tcp, text),
         };
         let address = address.parse()?;

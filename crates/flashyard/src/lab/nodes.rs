@@ -2,9 +2,13 @@
 //! volumes as block devices, where the plan's runner needs them.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
-use api::{ANY_HOST, DriveHealth, DriveSpec, Name, PoolLevel, PoolSpec, Size, Volume, VolumeSpec};
+use api::{
+    ANY_HOST, DriveHealth, DriveSpec, Name, PoolLevel, PoolSpec, PortTransport, Size, Volume,
+    VolumeSpec,
+};
 use client::{Client, ClientError};
 use lab::experiment::{LeftOut, NodeReading, Smart};
 use lab::load::Stop;
@@ -14,7 +18,7 @@ use super::Error;
 use super::attached::AttachedVolume;
 use crate::demo::DemoError;
 use crate::demo::process::NodeProcess;
-use crate::reach::{addresses_of, rdma_addresses_of};
+use crate::reach::addresses_of;
 
 /// Capacity of the drives where the plan says nothing, as for drives without a node.
 const SCALE: f64 = 0.001;
@@ -50,17 +54,16 @@ impl Nodes {
             attached: Vec::new(),
             nodes: Vec::new(),
         };
-        let rdma = rdma::addresses().map_err(|source| Error::File {
-            path: rdma::DEVICES.into(),
-            source,
-        })?;
-        let rdma = rdma.first().copied();
-        if rdma.is_none() {
-            started.leave_out_rdma()?;
+        let mut rdma = None;
+        if plan.targets.iter().any(is_over_rdma) {
+            rdma = rdma_address()?;
+            if rdma.is_none() {
+                started.leave_out_rdma()?;
+            }
         }
         let targets = started.plan.targets.iter_mut();
         for target in targets.filter(|target| target.kind == TargetKind::Node) {
-            let rdma = rdma.filter(|_| target.transport == Some(Transport::Rdma));
+            let rdma = rdma.filter(|_| is_over_rdma(target));
             let node = NodeProcess::start_new(&std::env::temp_dir(), 0, rdma, stop)?;
             let addresses = volumes(&node, target)?;
             if plan.run.runner == Runner::Builtin {
@@ -86,8 +89,7 @@ impl Nodes {
     /// Takes targets over RDMA out of the plan.
     fn leave_out_rdma(&mut self) -> Result<(), Error> {
         let targets = std::mem::take(&mut self.plan.targets);
-        let over_rdma = |target: &Target| target.transport == Some(Transport::Rdma);
-        let (out, kept): (Vec<Target>, Vec<Target>) = targets.into_iter().partition(over_rdma);
+        let (out, kept): (Vec<Target>, Vec<Target>) = targets.into_iter().partition(is_over_rdma);
         if kept.is_empty() {
             return Err(Error::Usage(format!("no target is left: {NO_RDMA}")));
         }
@@ -132,6 +134,19 @@ impl Nodes {
     }
 }
 
+fn is_over_rdma(target: &Target) -> bool {
+    target.transport == Some(Transport::Rdma)
+}
+
+/// The first of this machine's RDMA devices, if it has one.
+fn rdma_address() -> Result<Option<IpAddr>, Error> {
+    let found = rdma::addresses().map_err(|source| Error::File {
+        path: rdma::DEVICES.into(),
+        source,
+    })?;
+    Ok(found.first().copied())
+}
+
 /// Makes the target's drives, and a volume on each or one of a pool of them; gives the volumes'
 /// addresses.
 fn volumes(node: &NodeProcess, target: &Target) -> Result<Vec<String>, Error> {
@@ -163,13 +178,13 @@ fn volumes(node: &NodeProcess, target: &Target) -> Result<Vec<String>, Error> {
             .collect::<Result<_, Error>>()?,
     };
     let status = client.status().map_err(refused)?;
-    let over_rdma = target.transport == Some(Transport::Rdma);
+    let transport = match is_over_rdma(target) {
+        true => PortTransport::Rdma,
+        false => PortTransport::Tcp,
+    };
     made.iter()
         .map(|made| {
-            let found = match over_rdma {
-                true => rdma_addresses_of(&status, made),
-                false => addresses_of(&status, made, false),
-            };
+            let found = addresses_of(&status, made, transport, false);
             let first = found.ok().and_then(|found| found.into_iter().next());
             first.map(|one| one.to_string()).ok_or(Error::NoAddress)
         })
