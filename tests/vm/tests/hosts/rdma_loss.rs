@@ -22,6 +22,10 @@ const DEAD: &str = "/bin/tc qdisc replace dev eth1 root netem loss 100%";
 
 const GOOD: &str = "/bin/tc qdisc del dev eth1 root";
 
+/// Each end loses five packets in a load, on the average; of a hundred and fifty loads, one loses
+/// none at an end.
+const LOADS_MAX: usize = 5;
+
 /// Fails unless packets were lost on the way out.
 const LOST: &str =
     "/bin/tc -s qdisc show dev eth1 | tee /tmp/lost; grep -q 'dropped [1-9]' /tmp/lost";
@@ -94,9 +98,14 @@ fn scenario(node: &mut Guest, host: &mut Guest) {
     }
     host.spawn("kernel", &by_kernel("16M", ""));
     host.join("the kernel's host has verified I/O", "kernel", 300);
-    host.spawn("library", &by_library("--runtime 20s"));
-    let report = host.join("our host has verified I/O", "library", 300);
-    assert!(report.contains(": 0 mismatches"), "{report}");
+    for _ in 0..LOADS_MAX {
+        host.spawn("library", &by_library("--runtime 20s"));
+        let report = host.join("our host has verified I/O", "library", 300);
+        assert!(report.contains(": 0 mismatches"), "{report}");
+        if [&mut *node, &mut *host].map(|end| end.run(LOST).code) == [0, 0] {
+            break;
+        }
+    }
     for guest in [&mut *node, &mut *host] {
         guest.check("packets were lost", LOST);
         guest.check("and requests came twice", REPEATED);
