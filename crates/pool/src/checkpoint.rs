@@ -57,10 +57,10 @@ pub(crate) struct Gate<'a, D: BlockDevice + 'static>(&'a Coordinator<D>);
 impl<'a, D: BlockDevice + 'static> Gate<'a, D> {
     /// Closes it, and waits until no stripe is in flight.
     pub async fn close(coordinator: &'a Coordinator<D>) -> Result<Gate<'a, D>, PoolError> {
-        coordinator.state.borrow_mut().log.close_gate();
+        coordinator.shard.state.borrow_mut().log.close_gate();
         let gate = Gate(coordinator);
         let others = coordinator.ask_all(Order::Gate);
-        let (others, ()) = join(others, coordinator.drained()).await;
+        let (others, ()) = join(others, coordinator.shard.drained()).await;
         others?;
         Ok(gate)
     }
@@ -72,8 +72,8 @@ impl<D: BlockDevice + 'static> Drop for Gate<'_, D> {
             // What a panic found half changed may panic again, which would end the process.
             return;
         }
-        self.0.state.borrow_mut().log.open_gate();
-        self.0.work.notify_one();
+        self.0.shard.state.borrow_mut().log.open_gate();
+        self.0.shard.work.notify_one();
         self.0.tell_all(|| Order::Open);
     }
 }
@@ -113,7 +113,7 @@ impl<D: BlockDevice + 'static> Drop for Unfinished<'_, D> {
         if let Some(core) = self.0
             && !std::thread::panicking()
         {
-            core.go_offline(OfflineReason::CheckpointUnfinished);
+            core.shard.go_offline(OfflineReason::CheckpointUnfinished);
         }
     }
 }
@@ -132,7 +132,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// Returns when zones may be used that requests of a former holder might have come to.
     async fn outlast_late_requests(&self) {
-        if self.state.borrow().segments.zones().are_held() {
+        if self.shard.state.borrow().segments.zones().are_held() {
             reactor::sleep_until(self.late_until).await;
             self.let_zones_go();
         }
@@ -141,9 +141,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Has zones used again, if it is time; true if there were any that were not.
     pub fn let_zones_go(&self) -> bool {
         let due = reactor::now() >= self.late_until;
-        let gone = due && self.state.borrow_mut().segments.zones_mut().let_go();
+        let gone = due && self.shard.state.borrow_mut().segments.zones_mut().let_go();
         if gone {
-            self.upkeep.notify_one();
+            self.shard.upkeep.notify_one();
             self.unbalanced.notify_one();
         }
         gone
@@ -160,43 +160,43 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         // What it writes besides stripes goes to zones that somebody else may have taken.
         self.verify().await?;
         let mut gate = Some(Gate::close(self).await?);
-        if let Some(reason) = self.offline.get() {
+        if let Some(reason) = self.shard.offline.get() {
             return Err(PoolError::Offline(reason));
         }
         self.judge_room();
-        let output = change(&mut self.state.borrow_mut())?;
+        let output = change(&mut self.shard.state.borrow_mut())?;
         let mut unfinished = Unfinished(Some(self));
         let cut = self.freeze().await?;
         if resume == Resume::AtFreeze {
             gate = None;
         }
         // Nobody waits for what nobody needs.
-        let removed = match gate.is_none() && self.array.serving.get() {
-            true => self.settings.leaves_removed_at_once,
+        let removed = match gate.is_none() && self.shard.array.serving.get() {
+            true => self.shard.settings.leaves_removed_at_once,
             false => 0,
         };
         let result = self.merge_and_publish(&cut, removed).await;
         if let Err(error) = result {
             tracing::error!(%error, "checkpoint failed");
-            self.go_offline(OfflineReason::CheckpointFailed);
+            self.shard.go_offline(OfflineReason::CheckpointFailed);
             return Err(error);
         }
         unfinished.0 = None;
         drop(gate);
-        self.work.notify_one();
+        self.shard.work.notify_one();
         Ok(output)
     }
 
     /// Has every shard set its updates aside, and notes where the logs stand.
     async fn freeze(&self) -> Result<Cut, PoolError> {
-        let orders = std::mem::take(&mut self.state.borrow_mut().at_freeze);
+        let orders = std::mem::take(&mut self.shard.state.borrow_mut().at_freeze);
         let frozen = self.ask_all(|reply| Order::Freeze {
             cut_off: orders.cut_off.clone(),
             seal: orders.seal,
             reply,
         });
         let frozen = frozen.await?;
-        let mut state = self.state.borrow_mut();
+        let mut state = self.shard.state.borrow_mut();
         let state = &mut *state;
         let mut sequences = vec![state.log.applied(); state.share.shards as usize];
         let mut others = Vec::with_capacity(frozen.len());
@@ -214,7 +214,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         if orders.seal {
             state.seal_open();
         }
-        self.drop_dead_segments(state);
+        self.shard.drop_dead_segments(state);
         self.let_go(state);
         state.set_aside();
         let data = state
@@ -259,20 +259,20 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let tables = self.merge(&writer, cut, removed).await?;
         writer.write_out().await?;
         let flushes = !Mutation::PublishesBeforeFlush.is_planted();
-        for (index, drive) in self.array.live().into_iter().filter(|_| flushes) {
+        for (index, drive) in self.shard.array.live().into_iter().filter(|_| flushes) {
             if drive.flush().await.is_err() {
-                self.array.fail(index, &drive);
+                self.shard.array.fail(index, &drive);
             }
         }
-        let merged = self.state.borrow().updates.frozen();
+        let merged = self.shard.state.borrow().updates.frozen();
         let gone = merged.count_by_segment().await;
         drop(merged);
         let nodes = self.swap(tables, &writer, &gone)?;
         let turnover = writer.take_turnover();
-        self.cache.borrow_mut().forget_all(&turnover.gone);
+        self.shard.cache.borrow_mut().forget_all(&turnover.gone);
         let view = self.view();
         let seen = self.show_others(&view, &turnover);
-        let in_a_row = self.settings.entries_in_a_row;
+        let in_a_row = self.shard.settings.entries_in_a_row;
         let body = body_of(cut, &view, nodes, in_a_row).await;
         let tables = self.write_down(body).await;
         let enter = self.entering();
@@ -281,7 +281,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         for answer in seen {
             self.answer(answer).await?;
         }
-        self.array.count(|counters| counters.checkpoints += 1);
+        self.shard.array.count(|counters| counters.checkpoints += 1);
         self.room_came_back();
         self.free(cut);
         self.watch_space();
@@ -290,8 +290,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// What a superblock says of who has the pool, and since when.
     pub fn entering(&self) -> impl FnOnce(&mut Superblock) + use<D> {
-        let (incarnation, holder) = (self.incarnation.get(), self.holder.get());
-        let closes = self.stopping.get();
+        let (incarnation, holder) = (self.shard.incarnation.get(), self.holder.get());
+        let closes = self.shard.stopping.get();
         move |next| {
             next.incarnation = incarnation.get().into();
             next.holder = holder;
@@ -311,10 +311,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         removed: usize,
     ) -> Result<Tables, PoolError> {
         let lost = self.nodes_to_give_up().await?;
-        let before = self.state.borrow().tables.shown();
+        let before = self.shard.state.borrow().tables.shown();
         let mut tables = Tables::clone(&before);
         drop(before);
-        let own = self.state.borrow().updates.frozen();
+        let own = self.shard.state.borrow().updates.frozen();
         let frozen = || std::iter::once(&*own).chain(cut.others.iter().map(|other| &**other));
         let layers: BTreeSet<LayerId> = frozen().flat_map(Overlay::layers).collect();
         let mut memory = self.changes_memory.take();
@@ -347,9 +347,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         lost: &LostNodes,
     ) -> Result<(), PoolError> {
         let victims = {
-            let state = self.state.borrow();
+            let state = self.shard.state.borrow();
             let nodes = state.map_nodes.saturating_add_signed(writer.nodes.get());
-            let share = self.size().map_share(nodes);
+            let share = self.shard.size().map_share(nodes);
             let mut sealed: Vec<(i64, SegmentNumber)> = state
                 .segments
                 .numbers(Kind::Map, SegmentState::Sealed)
@@ -424,7 +424,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         writer: &MapWriter<'_, D>,
         gone: &Counted,
     ) -> Result<Counts, PoolError> {
-        let mut state = self.state.borrow_mut();
+        let mut state = self.shard.state.borrow_mut();
         let state = &mut *state;
         state.drop_frozen(gone);
         if let Some(live) = &mut *self.live_nodes.borrow_mut() {
@@ -434,7 +434,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         state.replace_tables(Arc::new(tables));
         state.map_nodes = state.map_nodes.saturating_add_signed(writer.nodes.get());
         let miscounted = state.segments.apply_tree_changes(&writer.changes.borrow());
-        self.array
+        self.shard
+            .array
             .count(|counters| counters.miscounted_segments += miscounted);
         self.count_off_lost(state, writer)?;
         state.eras.begin_next();
@@ -459,7 +460,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// The checkpoint is durable everywhere: what nothing refers to is free.
     fn free(self: &Rc<Self>, cut: &Cut) {
-        let mut state = self.state.borrow_mut();
+        let mut state = self.shard.state.borrow_mut();
         let state = &mut *state;
         state.unannounced.clear();
         state.emptied.merged();
@@ -491,7 +492,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             .iter()
             .filter(|number| state.segments.get(**number).is_some());
         state.settled = settled.copied().collect();
-        self.upkeep.notify_one();
+        self.shard.upkeep.notify_one();
         self.unbalanced.notify_one();
     }
 
@@ -505,7 +506,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let coordinator = self.clone();
         drop(reactor::spawn(async move {
             if coordinator.ask_all(Order::Retire).await.is_ok() {
-                coordinator.leave(era);
+                coordinator.shard.leave(era);
             }
         }));
         self.have_others_look();

@@ -57,13 +57,13 @@ use std::rc::Rc;
 
 /// An open pool; a handle that may be cloned. Must be closed: its tasks hold it open.
 pub struct Pool<D: BlockDevice + 'static> {
-    pub(crate) core: Rc<Coordinator<D>>,
+    pub(crate) coordinator: Rc<Coordinator<D>>,
 }
 
 impl<D: BlockDevice + 'static> Clone for Pool<D> {
     fn clone(&self) -> Pool<D> {
         Pool {
-            core: self.core.clone(),
+            coordinator: self.coordinator.clone(),
         }
     }
 }
@@ -97,10 +97,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
                 "the first end of the wires opens the pool",
             ));
         };
-        let slice = u64::from(options.settings.slice_blocks);
-        if slice == 0 || !slice.is_multiple_of(ATOMIC_BLOCKS) {
-            return Err(PoolError::Invalid("a slice is a multiple of 16 blocks"));
-        }
+        let share = first_share(&options.settings, orders.len() as u64)?;
         let claim = options.entropy.word()?;
         let entered = Box::pin(entry::enter(&drives, &options, claim)).await?;
         let Survey {
@@ -135,24 +132,25 @@ impl<D: BlockDevice + 'static> Pool<D> {
             sequences: body.sequences.clone(),
             decided: body.decided.clone(),
         };
-        let share = Share {
-            slice_blocks: slice,
-            shards: 1 + orders.len() as u64,
-            shard: ShardId::FIRST,
-        };
-        let core = assemble(members, newest, body, share, options, entry)?;
-        core.hold_pool();
-        drop(reactor::spawn(watch_silence(Rc::downgrade(&core.shard))));
-        tell_labels(&core.array, (&slots, &choice.current), &entered.halved);
-        let recovered = core.start(before).await?;
-        let others = core.begin_others(orders, reports, &positions, recovered);
+        let coordinator = assemble(members, newest, body, share, options, entry)?;
+        coordinator.hold_pool();
+        drop(reactor::spawn(watch_silence(Rc::downgrade(
+            &coordinator.shard,
+        ))));
+        tell_labels(
+            &coordinator.shard.array,
+            (&slots, &choice.current),
+            &entered.halved,
+        );
+        let recovered = coordinator.start(before).await?;
+        let others = coordinator.begin_others(orders, reports, &positions, recovered);
         others.await?;
-        core.fill_both_slots().await?;
+        coordinator.fill_both_slots().await?;
         // Another host with this one's name may have opened it just as well.
-        core.verify().await?;
-        core.tell_lease();
-        core.serve();
-        Ok(Pool { core })
+        coordinator.verify().await?;
+        coordinator.tell_lease();
+        coordinator.serve();
+        Ok(Pool { coordinator })
     }
 
     /// Does something as a whole, in a task of its own, whoever gives up waiting for it. Half of
@@ -174,7 +172,8 @@ impl<D: BlockDevice + 'static> Pool<D> {
         resume: Resume,
         change: impl FnOnce(&mut State) -> Result<T, PoolError> + 'static,
     ) -> Result<T, PoolError> {
-        let checkpoint = async move |pool: Pool<D>| pool.core.checkpoint_with(resume, change).await;
+        let checkpoint =
+            async move |pool: Pool<D>| pool.coordinator.checkpoint_with(resume, change).await;
         self.wholly(checkpoint).await
     }
 
@@ -185,21 +184,23 @@ impl<D: BlockDevice + 'static> Pool<D> {
     }
 
     async fn close_now(&self) -> Result<(), PoolError> {
-        let core = &self.core;
-        core.stopping.set(true);
-        core.tell_all(|| Order::Stop);
-        core.work.notify_one();
-        let result = core.checkpoint_with(Resume::AtFreeze, |_| Ok(())).await;
-        core.upkeep.notify_one();
-        core.array.events.close();
-        core.tell_all(|| Order::Quit);
-        core.array.lease.end();
+        let coordinator = &self.coordinator;
+        coordinator.shard.stopping.set(true);
+        coordinator.tell_all(|| Order::Stop);
+        coordinator.shard.work.notify_one();
+        let result = coordinator
+            .checkpoint_with(Resume::AtFreeze, |_| Ok(()))
+            .await;
+        coordinator.shard.upkeep.notify_one();
+        coordinator.shard.array.events.close();
+        coordinator.tell_all(|| Order::Quit);
+        coordinator.shard.array.lease.end();
         result
     }
 
     /// Closes the pool and lets go of it, so that any host may open it.
     pub async fn export(&self) -> Result<(), PoolError> {
-        self.core.holder.set([0; 16]);
+        self.coordinator.holder.set([0; 16]);
         self.close().await
     }
 
@@ -207,10 +208,10 @@ impl<D: BlockDevice + 'static> Pool<D> {
     pub async fn destroy(self) -> Result<(), PoolError> {
         self.wholly(async |pool: Pool<D>| {
             pool.close_now().await?;
-            for (_, drive) in pool.core.array.live() {
+            for (_, drive) in pool.coordinator.shard.array.live() {
                 labels::wipe(drive.device()).await?;
             }
-            pool.core.go_offline(OfflineReason::Destroyed);
+            pool.coordinator.shard.go_offline(OfflineReason::Destroyed);
             Ok(())
         })
         .await
@@ -223,28 +224,28 @@ impl<D: BlockDevice + 'static> Pool<D> {
 
     /// Calls the pool otherwise from now on, on its drives.
     pub async fn rename(&self, name: &str) -> Result<(), PoolError> {
-        let mut named = self.core.published.borrow().superblock.clone();
+        let mut named = self.coordinator.published.borrow().superblock.clone();
         named.set_name(name).map_err(PoolError::Invalid)?;
         let rename = move |next: &mut Superblock| next.name = named.name;
-        self.wholly(async move |pool: Pool<D>| pool.core.publish(Some(rename), None).await)
+        self.wholly(async move |pool: Pool<D>| pool.coordinator.publish(Some(rename), None).await)
             .await
     }
 
     /// Takes a drive out of use for good, if the pool can go on without it.
     pub async fn fail_drive(&self, id: DriveId) -> Result<(), PoolError> {
-        let live = self.core.array.live();
+        let live = self.coordinator.shard.array.live();
         let (index, drive) = live
             .iter()
             .find(|(_, drive)| drive.id == id.0)
             .ok_or(PoolError::NotFound("drive"))?;
-        let (lacking, lost_max) = self.core.lacking_members();
+        let (lacking, lost_max) = self.coordinator.lacking_members();
         if lacking >= lost_max {
             return Err(PoolError::Indispensable { lacking, lost_max });
         }
-        self.core.array.fail(*index, drive);
-        self.wholly(async |pool: Pool<D>| pool.core.settle_membership().await)
+        self.coordinator.shard.array.fail(*index, drive);
+        self.wholly(async |pool: Pool<D>| pool.coordinator.shard.settle_membership().await)
             .await?;
-        self.core.upkeep.notify_one();
+        self.coordinator.shard.upkeep.notify_one();
         Ok(())
     }
 
@@ -255,15 +256,28 @@ impl<D: BlockDevice + 'static> Pool<D> {
     /// [`PoolError::ScrubStopped`] after [`stop_scrub`](Pool::stop_scrub) or when the pool closes.
     pub async fn scrub(&self) -> Result<ScrubReport, PoolError> {
         // What it repairs is not to be under way when the segment has become another.
-        self.wholly(async |pool: Pool<D>| pool.core.scrub().await)
+        self.wholly(async |pool: Pool<D>| pool.coordinator.scrub().await)
             .await
     }
 
     /// Ends a scrub that is under way: what it has repaired stays so, and the next one begins
     /// anew.
     pub fn stop_scrub(&self) {
-        self.core.scrub_unwanted.set(true);
+        self.coordinator.scrub_unwanted.set(true);
     }
+}
+
+/// The part of the first shard, of a pool that has `others` besides.
+fn first_share(settings: &Settings, others: u64) -> Result<Share, PoolError> {
+    let slice_blocks = u64::from(settings.slice_blocks);
+    if slice_blocks == 0 || !slice_blocks.is_multiple_of(ATOMIC_BLOCKS) {
+        return Err(PoolError::Invalid("a slice is a multiple of 16 blocks"));
+    }
+    Ok(Share {
+        slice_blocks,
+        shards: 1 + others,
+        shard: ShardId::FIRST,
+    })
 }
 
 /// Where superblocks are lost there may have been so many openings of which none is left to tell:
@@ -479,31 +493,31 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// recovery found that was not followed by a merge is merged before.
     async fn start(self: &Rc<Self>, before: Before) -> Result<VecDeque<Overlay>, PoolError> {
         let again = before.decided.is_some();
-        self.newest.set(before.content);
+        self.shard.newest.set(before.content);
         // Without zones nothing can be merged, but that can be left for later.
-        let held = self.state.borrow().segments.zones().are_held();
+        let held = self.shard.state.borrow().segments.zones().are_held();
         self.free_dead();
-        let decided = self.recover(before).await?;
+        let decided = self.shard.recover(before).await?;
         let apart = decided.lost.map_or(1, |_| INCARNATIONS_APART);
-        let next = self.incarnation.get().later_by(apart);
-        self.incarnation.set(next);
+        let next = self.shard.incarnation.get().later_by(apart);
+        self.shard.incarnation.set(next);
         if let Some(lost) = decided.lost {
             self.published.borrow_mut().superblock.go_beyond(lost);
         }
         let decided = decided.log;
         self.seal_map();
         let mut dealt = VecDeque::new();
-        if again || self.state.borrow().updates.latest().is_empty() && !held {
+        if again || self.shard.state.borrow().updates.latest().is_empty() && !held {
             self.checkpoint_with(Resume::AtFreeze, |_| Ok(())).await?;
         } else {
             self.announce_decided(decided).await?;
-            let mut state = self.state.borrow_mut();
+            let mut state = self.shard.state.borrow_mut();
             dealt = state.deal_recovered();
             let own = dealt.pop_front().unwrap_or_default();
             state.take_over(own);
             self.others_dirty.set(!dealt.is_empty());
         }
-        self.array.serving.set(true);
+        self.shard.array.serving.set(true);
         self.watch_state();
         Ok(dealt)
     }
@@ -513,7 +527,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// pool that is all but full there would be none left for it. Where another host may still
     /// write, that waits for the first checkpoint.
     fn free_dead(&self) {
-        let mut state = self.state.borrow_mut();
+        let mut state = self.shard.state.borrow_mut();
         if !state.quarantined.is_empty() {
             return;
         }
@@ -527,7 +541,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// Behind its last row the map's segment may hold nodes that were never published.
     fn seal_map(&self) {
-        let mut state = self.state.borrow_mut();
+        let mut state = self.shard.state.borrow_mut();
         let open = state.segments.numbers(Kind::Map, SegmentState::Open);
         let open: Vec<SegmentNumber> = open.collect();
         for number in open {
@@ -543,6 +557,6 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         drop(reactor::spawn(self.clone().keep_up()));
         drop(reactor::spawn(self.clone().keep_balance()));
         drop(reactor::spawn(self.clone().keep_removing()));
-        self.upkeep.notify_one();
+        self.shard.upkeep.notify_one();
     }
 }

@@ -68,9 +68,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         });
         sealed.await?;
         let begun = self.begin_scrub().await?;
-        let before = self.array.counters.get().repaired_blocks;
+        let before = self.shard.array.counters.get().repaired_blocks;
         let mut scrub = Scrub {
-            pace: Pace::new(self),
+            pace: Pace::new(&self.shard),
             report: ScrubReport::default(),
             losses: Losses::default(),
             gaps: Gaps::default(),
@@ -98,14 +98,14 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             scrub.leaves = false;
         }
         drop(watch);
-        if scrub.report.recounted > 0 || !self.state.borrow().unmapped.is_empty() {
+        if scrub.report.recounted > 0 || !self.shard.state.borrow().unmapped.is_empty() {
             // What holds nothing is free, and nodes that are lost are given up.
             self.checkpoint_with(Resume::AtFreeze, |_| Ok(())).await?;
         }
         let mut report = scrub.report;
-        report.repaired = self.array.counters.get().repaired_blocks - before;
+        report.repaired = self.shard.array.counters.get().repaired_blocks - before;
         scrub.losses.tell(&mut report);
-        self.array.events.push(PoolEvent::ScrubEnded {
+        self.shard.array.events.push(PoolEvent::ScrubEnded {
             repaired_blocks: report.repaired,
             lost_blocks: report.lost_blocks,
             lost_nodes: report.lost_nodes,
@@ -148,12 +148,12 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         if self.live_nodes.borrow().is_some() {
             return Err(PoolError::Invalid("the pool is being scrubbed"));
         }
-        let state = self.state.borrow();
+        let state = self.shard.state.borrow();
         let table = state.segments.table().iter();
         let segments = table.map(|(number, found)| (*number, found.clone()));
         let is_map = |(_, segment): &(SegmentNumber, Segment)| segment.kind == Kind::Map;
         let (maps, data): (Vec<_>, Vec<_>) = segments.partition(is_map);
-        let maps = parts(maps, self.settings.scrub_nodes_at_once as u64);
+        let maps = parts(maps, self.shard.settings.scrub_nodes_at_once as u64);
         let first = maps.first().map_or(&[][..], Vec::as_slice);
         let (segments, settled) = (&state.segments, &state.settled);
         let live = LiveNodes::new(first, segments, &state.tables, settled);
@@ -169,14 +169,14 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     async fn watch_part(&self, maps: &[(SegmentNumber, Segment)]) {
         // No merge is under way.
         let _alone = self.upkeep_lock.lock().await;
-        let state = self.state.borrow();
+        let state = self.shard.state.borrow();
         // Data has been counted.
         let live = LiveNodes::new(maps, &state.segments, &state.tables, &BTreeSet::new());
         self.live_nodes.replace(Some(live));
     }
 
     fn tell_scrub(&self, done_segments: &mut u64, total_segments: u64) {
-        self.array.events.push(PoolEvent::Scrub {
+        self.shard.array.events.push(PoolEvent::Scrub {
             done_segments: *done_segments,
             total_segments,
         });
@@ -200,11 +200,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// Gives way to hosts; says when there is nothing to go on with.
     async fn rest(&self, pace: &mut Pace) -> Result<(), PoolError> {
-        pace.rest(self).await;
-        if let Some(reason) = self.offline.get() {
+        pace.rest(&self.shard).await;
+        if let Some(reason) = self.shard.offline.get() {
             return Err(PoolError::Offline(reason));
         }
-        if self.scrub_unwanted.get() || self.stopping.get() {
+        if self.scrub_unwanted.get() || self.shard.stopping.get() {
             return Err(PoolError::ScrubStopped);
         }
         Ok(())
@@ -224,9 +224,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         } else {
             None
         };
-        let _reading = self.reading();
+        let _reading = self.shard.reading();
         let segment = {
-            let state = self.state.borrow();
+            let state = self.shard.state.borrow();
             let found = state.segments.get(number);
             let same = found.filter(|found| found.generation == begun.generation);
             // One that waits for earlier readers only may be freed and written meanwhile.
@@ -236,13 +236,16 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let Some(segment) = segment else {
             return Ok(None);
         };
-        let shape = self.array.shape(segment.columns.len());
+        let shape = self.shard.array.shape(segment.columns.len());
         let end = if map { begun.rows } else { segment.rows };
         let rows = end.saturating_sub(row).min(WINDOW_ROWS);
         if rows == 0 {
             return Ok(None);
         }
-        let image = self.read_image(shape, &segment.columns, row, rows).await;
+        let image = self
+            .shard
+            .read_image(shape, &segment.columns, row, rows)
+            .await;
         // Whoever has the pool by now may have good reason for what is there.
         if self.verify().await.is_err() {
             return Ok(None);
@@ -266,15 +269,16 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     ) -> Result<u32, PoolError> {
         let end = image.first + image.rows;
         let mut row = image.first;
-        let bounds = self.bounds(segment.columns.len());
+        let bounds = self.shard.bounds(segment.columns.len());
         while row < end {
             let place = Place {
                 segment: number,
                 generation: segment.generation,
                 row,
-                incarnation: self.incarnation.get(),
+                incarnation: self.shard.incarnation.get(),
             };
-            let decode = |block: &[u8]| Header::decode(&self.secret, place, true, bounds, block);
+            let decode =
+                |block: &[u8]| Header::decode(&self.shard.secret, place, true, bounds, block);
             let header = image.valid_block(0, row, &|block| decode(block).is_some());
             let Some(header) = header.and_then(|(block, _)| decode(&block)) else {
                 if segment.live() > 0 {
@@ -288,7 +292,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 return Ok(row);
             }
             scrub.report.stripes += 1;
-            if !self.complete(image, &segment.columns, &header).await {
+            if !self.shard.complete(image, &segment.columns, &header).await {
                 self.list_lost(segment, &header, &mut scrub.losses).await?;
             }
             row += rows;
@@ -322,7 +326,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             };
             if !self.is_readable(&segment.columns, entry).await? {
                 losses.lose(owner, &readers);
-                self.lose_block(owner);
+                self.shard.lose_block(owner);
             }
         }
         Ok(())
@@ -335,7 +339,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     async fn is_readable(&self, columns: &[Option<Zone>], entry: Entry) -> Result<bool, IoError> {
         let read = self.patiently(async || {
             let buffer = Buffer::new(BLOCK_BYTES);
-            self.array.read_block(columns, entry, buffer).await.1
+            self.shard.array.read_block(columns, entry, buffer).await.1
         });
         match read.await {
             Ok(()) => Ok(true),
@@ -360,7 +364,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// In which layer a block still is where it was, and who reads it.
     async fn find_readers(&self, live: Live) -> Option<(LayerBlock, Vec<Holder>)> {
         let Live { owner, entry } = live;
-        let holders = self.state.borrow().tables.holders(owner.layer);
+        let holders = self.shard.state.borrow().tables.holders(owner.layer);
         for layer in holders {
             let owner = LayerBlock { layer, ..owner };
             if let Some(readers) = self.ask_readers(Live { owner, entry }).await {
@@ -372,9 +376,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// Who reads a block, as its shard knows; `None` if it is not where it was.
     async fn ask_readers(&self, live: Live) -> Option<Vec<Holder>> {
-        let owner = self.state.borrow().share.owner(live.owner.block);
+        let owner = self.shard.state.borrow().share.owner(live.owner.block);
         let Some(peer) = self.peer(owner) else {
-            return self.readers_of(live).await;
+            return self.shard.readers_of(live).await;
         };
         let asked = peer.outbox.ask(|reply| Order::Readers(live, reply));
         self.answer(asked).await.ok().flatten()

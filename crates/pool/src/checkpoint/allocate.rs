@@ -19,7 +19,7 @@ pub(crate) struct Free {
 impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Takes zones for a segment.
     pub fn allocate(&self, state: &mut State, kind: Kind) -> Option<SegmentNumber> {
-        let usable = |drive: usize| self.array.takes_data(drive);
+        let usable = |drive: usize| self.shard.array.takes_data(drive);
         let free = state.segments.free_zones(usable);
         let (shape, missing) = self.shape_of_new(&free, kind);
         state
@@ -29,8 +29,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// Makes segments ready for the time after this checkpoint.
     pub fn make_ready(&self, state: &mut State) {
-        let size = self.size();
-        let rules = self.rules();
+        let size = self.shard.size();
+        let rules = self.shard.rules();
         let others = state.share.shards as usize - 1;
         let narrow = match rules.narrow() == rules.wide() {
             true => 0,
@@ -68,7 +68,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// A segment that lay ready for stripes becomes the map's: recovery finds no header in it.
     pub fn take_ready_for_map(&self, state: &mut State) -> Option<SegmentNumber> {
-        let rules = self.rules();
+        let rules = self.shard.rules();
         let ready: Vec<SegmentNumber> = state
             .segments
             .numbers(Kind::Wide, SegmentState::Ready)
@@ -90,7 +90,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// The same, where so many segments are the map's.
     fn free_beside(&self, state: &State, maps: usize) -> Free {
-        let takes = |drive| self.array.takes_data(drive);
+        let takes = |drive| self.shard.array.takes_data(drive);
         let free = state.segments.free_zones(takes);
         if !state.segments.zones().are_held() {
             return self.free_among(state, &free, maps);
@@ -107,9 +107,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// The same, if so many zones of each drive were free.
     pub fn free_among(&self, state: &State, free: &[usize], maps: usize) -> Free {
         let (shape, formable) = self.formable_of(state, Kind::Wide, free);
-        let holds = shape.data as u64 * u64::from(self.zone_rows);
-        let updates = self.settings.checkpoint_updates as u64;
-        let size = self.size();
+        let holds = shape.data as u64 * u64::from(self.shard.zone_rows);
+        let updates = self.shard.settings.checkpoint_updates as u64;
+        let size = self.shard.size();
         let reserve = size.map_reserve(state.map_nodes, updates, holds);
         // What the map takes beyond its least comes out of its own share.
         let share = size.map_share(state.map_nodes).saturating_sub(maps);

@@ -23,26 +23,26 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Makes segments ready and publishes that they are, unless a checkpoint just has.
     pub async fn announce(&self) -> Result<(), PoolError> {
         let _alone = self.upkeep_lock.lock().await;
-        if let Some(reason) = self.offline.get() {
+        if let Some(reason) = self.shard.offline.get() {
             return Err(PoolError::Offline(reason));
         }
-        if self.stopping.get() {
+        if self.shard.stopping.get() {
             return Err(PoolError::Offline(OfflineReason::Closing));
         }
         let body = self.body_with_ready();
-        if !self.state.borrow().unannounced.is_empty() {
+        if !self.shard.state.borrow().unannounced.is_empty() {
             let tables = self.write_down(body).await;
             let published = self
                 .publish(None::<fn(&mut Superblock)>, Some(tables))
                 .await;
             if let Err(error) = published {
                 tracing::error!(%error, "segments could not be announced");
-                self.go_offline(OfflineReason::AnnouncementFailed);
+                self.shard.go_offline(OfflineReason::AnnouncementFailed);
                 return Err(error);
             }
-            self.state.borrow_mut().unannounced.clear();
+            self.shard.state.borrow_mut().unannounced.clear();
         }
-        self.work.notify_one();
+        self.shard.work.notify_one();
         self.have_others_look();
         Ok(())
     }
@@ -54,13 +54,13 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let mut body = self.body_with_ready();
         body.decided = Some(decided);
         {
-            let state = self.state.borrow();
+            let state = self.shard.state.borrow();
             body.slice_blocks = state.share.slice_blocks as u32;
             body.sequences = vec![state.log.applied(); state.share.shards as usize];
         }
         let tables = self.write_down(body).await;
         self.publish(Some(self.entering()), Some(tables)).await?;
-        self.state.borrow_mut().unannounced.clear();
+        self.shard.state.borrow_mut().unannounced.clear();
         self.merge_due.set(true);
         Ok(())
     }
@@ -78,7 +78,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let _alone = self.upkeep_lock.lock().await;
         self.verify().await?;
         let _gate = Gate::close(self).await?;
-        if let Some(reason) = self.offline.get() {
+        if let Some(reason) = self.shard.offline.get() {
             return Err(PoolError::Offline(reason));
         }
         if promises && self.updates_wait() {
@@ -87,11 +87,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         }
         // Until the change is certain to fit nobody else has a turn: what is taken back was never
         // seen.
-        let before = self.state.borrow().tables.shown();
-        let changed = change(&mut self.state.borrow_mut(), &before);
+        let before = self.shard.state.borrow().tables.shown();
+        let changed = change(&mut self.shard.state.borrow_mut(), &before);
         let changed = changed.and_then(|output| Ok((output, self.body_with_tables()?)));
         let (output, body) = changed.inspect_err(|_| {
-            self.state.borrow_mut().tables.replace(before);
+            self.shard.state.borrow_mut().tables.replace(before);
         })?;
         // Nothing takes the change back any more: who sees it early sees what is, or a pool that
         // goes offline.
@@ -101,11 +101,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             .await;
         if let Err(error) = published {
             tracing::error!(%error, "a change of volumes could not be published");
-            self.go_offline(OfflineReason::ChangeFailed);
+            self.shard.go_offline(OfflineReason::ChangeFailed);
             return Err(error);
         }
-        self.state.borrow_mut().unannounced.clear();
-        let tables = || self.state.borrow().tables.shown();
+        self.shard.state.borrow_mut().unannounced.clear();
+        let tables = || self.shard.state.borrow().tables.shown();
         self.ask_all(|reply| Order::Tables(tables(), reply)).await?;
         self.unneeded.notify_one();
         Ok(output)
@@ -113,13 +113,13 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// Updates may wait for the maps, here or on another shard.
     pub fn updates_wait(&self) -> bool {
-        !self.peers().is_empty() || !self.state.borrow().updates.latest().is_empty()
+        !self.peers().is_empty() || !self.shard.state.borrow().updates.latest().is_empty()
     }
 
     /// The tables as they are to be, if there is room for them.
     fn body_with_tables(&self) -> Result<Body, PoolError> {
         let mut body = self.body_with_ready();
-        body.tables = self.state.borrow().tables.shown();
+        body.tables = self.shard.state.borrow().tables.shown();
         let (bytes, allowed) = (body.encoded_bytes(), self.slot_bytes());
         match bytes <= allowed {
             true => Ok(body),
@@ -134,7 +134,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Whoever publishes others holds the lock that the caller holds.
     pub fn body_with_ready(&self) -> Body {
         let mut body = self.published.borrow().tables.body.clone();
-        let mut state = self.state.borrow_mut();
+        let mut state = self.shard.state.borrow_mut();
         let state = &mut *state;
         self.make_ready(state);
         // Only what a durable checkpoint does not refer to, or the log behind it has replaced, is

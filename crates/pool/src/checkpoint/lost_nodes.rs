@@ -39,7 +39,7 @@ pub(crate) type LostNodes = BTreeSet<(LayerId, Location)>;
 impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Some of the nodes on which somebody came who could not read them.
     pub async fn nodes_to_give_up(&self) -> Result<LostNodes, PoolError> {
-        let unmapped = std::mem::take(&mut self.state.borrow_mut().unmapped);
+        let unmapped = std::mem::take(&mut self.shard.state.borrow_mut().unmapped);
         let mut lost = LostNodes::new();
         // In the order of layers and blocks, so that those of one node follow each other.
         let mut last: Option<(LayerId, Range<BlockNumber>)> = None;
@@ -51,13 +51,13 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 continue;
             }
             let root = {
-                let state = self.state.borrow();
+                let state = self.shard.state.borrow();
                 state.tables.layers.get(layer).and_then(|found| found.root)
             };
             let Some(root) = root else {
                 continue;
             };
-            if let Some((node, blocks)) = tree::unreadable_of(&**self, root, block).await? {
+            if let Some((node, blocks)) = tree::unreadable_of(&*self.shard, root, block).await? {
                 lost.insert((layer, node.at));
                 last = Some((layer, blocks));
             }

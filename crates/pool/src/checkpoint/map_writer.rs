@@ -44,7 +44,7 @@ struct Rows {
 
 /// Collects the nodes of one checkpoint; nothing of it counts until the superblock names it.
 pub(crate) struct MapWriter<'a, D> {
-    core: &'a Coordinator<D>,
+    coordinator: &'a Coordinator<D>,
     rows: RefCell<Option<Rows>>,
     /// For the caches.
     turnover: RefCell<Turnover>,
@@ -73,9 +73,9 @@ pub(crate) struct MapWriter<'a, D> {
 }
 
 impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
-    pub fn new(core: &'a Coordinator<D>) -> MapWriter<'a, D> {
+    pub fn new(coordinator: &'a Coordinator<D>) -> MapWriter<'a, D> {
         MapWriter {
-            core,
+            coordinator,
             rows: RefCell::new(None),
             turnover: RefCell::default(),
             checked: RefCell::default(),
@@ -121,7 +121,7 @@ impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
         let by = if made { 1 } else { -1 };
         self.change(entry.at.segment, by);
         self.nodes.set(self.nodes.get() + by);
-        let live = self.core.live_nodes.borrow();
+        let live = self.coordinator.live_nodes.borrow();
         if live
             .as_ref()
             .is_some_and(|live| live.checks(entry.at.segment))
@@ -136,34 +136,36 @@ impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
 
     /// Rows in the open map segment, or in a new one.
     fn begin_rows(&self) -> Result<Rows, IoError> {
-        let core = self.core;
-        let mut state = core.state.borrow_mut();
+        let coordinator = self.coordinator;
+        let mut state = coordinator.shard.state.borrow_mut();
         let state = &mut *state;
         if let Some(number) = state.map_open
             && let Some(segment) = state.segments.get_mut(number)
         {
-            if segment.rows < core.zone_rows && core.rules().accepts(&segment.columns) {
+            if segment.rows < coordinator.shard.zone_rows
+                && coordinator.shard.rules().accepts(&segment.columns)
+            {
                 return Ok(Rows {
                     segment: number,
                     columns: segment.columns.clone(),
                     row: segment.rows,
-                    rows_max: (core.zone_rows - segment.rows).min(ROWS_AT_ONCE),
+                    rows_max: (coordinator.shard.zone_rows - segment.rows).min(ROWS_AT_ONCE),
                     nodes: Vec::new(),
                 });
             }
             segment.state = SegmentState::Sealed;
         }
-        let number = core.allocate(state, Kind::Map).or_else(|| {
+        let number = coordinator.allocate(state, Kind::Map).or_else(|| {
             // A removal that leaves no room for the map is given up.
-            core.array.leaving.borrow_mut().clear();
-            core.tell_leaving();
-            core.allocate(state, Kind::Map)
+            coordinator.shard.array.leaving.borrow_mut().clear();
+            coordinator.tell_leaving();
+            coordinator.allocate(state, Kind::Map)
         });
-        let number = number.or_else(|| core.take_ready_for_map(state));
+        let number = number.or_else(|| coordinator.take_ready_for_map(state));
         let number = number.or_else(|| {
             // Rather a map that lacks drives too than none.
-            core.set_cramped(core.width_with_gone());
-            core.allocate(state, Kind::Map)
+            coordinator.set_cramped(coordinator.width_with_gone());
+            coordinator.allocate(state, Kind::Map)
         });
         let number = number.ok_or(IoError::CapacityExceeded)?;
         state.map_open = Some(number);
@@ -173,7 +175,7 @@ impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
             segment: number,
             columns: segment.columns.clone(),
             row: 0,
-            rows_max: core.zone_rows.min(ROWS_AT_ONCE),
+            rows_max: coordinator.shard.zone_rows.min(ROWS_AT_ONCE),
             nodes: Vec::new(),
         })
     }
@@ -186,7 +188,7 @@ impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
             let Some(collected) = collected.as_ref().filter(|rows| !rows.nodes.is_empty()) else {
                 return Ok(());
             };
-            let shape = self.core.array.shape(collected.columns.len());
+            let shape = self.coordinator.shard.array.shape(collected.columns.len());
             let rows = collected.nodes.len().div_ceil(shape.data);
             let mut buffers: Vec<Buffer> = (0..shape.width())
                 .map(|_| Buffer::zeroed(rows * BLOCK_BYTES))
@@ -210,18 +212,27 @@ impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
             )
         };
         // Whoever has the pool by now may have filled that zone.
-        let verified = self.core.verify().await;
+        let verified = self.coordinator.verify().await;
         verified.map_err(|_| IoError::NotReady)?;
         let blocks = u64::from(rows) * columns.len() as u64;
-        if let Some(segment) = self.core.state.borrow_mut().segments.get_mut(segment) {
+        if let Some(segment) = self
+            .coordinator
+            .shard
+            .state
+            .borrow_mut()
+            .segments
+            .get_mut(segment)
+        {
             segment.rows = row + rows;
         }
-        self.core
+        self.coordinator
+            .shard
             .array
             .write_columns(&columns, row, buffers, Durability::Cached)
             .await
             .1?;
-        self.core
+        self.coordinator
+            .shard
             .array
             .count(|counters| counters.map_blocks_written += blocks);
         *self.rows.borrow_mut() = None;
@@ -235,22 +246,28 @@ impl<D: BlockDevice + 'static> Ledger for MapWriter<'_, D> {
     }
 
     fn nodes(&self) -> usize {
-        let before = self.core.state.borrow().map_nodes;
+        let before = self.coordinator.shard.state.borrow().map_nodes;
         before.saturating_add_signed(self.nodes.get()) as usize
     }
 
     fn room(&self) -> usize {
-        let core = self.core;
+        let coordinator = self.coordinator;
         let (before, updates) = {
-            let state = core.state.borrow();
-            (state.map_nodes, core.settings.checkpoint_updates as u64)
+            let state = coordinator.shard.state.borrow();
+            (
+                state.map_nodes,
+                coordinator.shard.settings.checkpoint_updates as u64,
+            )
         };
-        let room = core.size().map_reserve_nodes(before, updates);
+        let room = coordinator.shard.size().map_reserve_nodes(before, updates);
         let room = room.saturating_sub(self.stored.get());
-        let state = core.state.borrow();
+        let state = coordinator.shard.state.borrow();
         // What is kept is kept by what could be formed with all drives.
-        let lacks = state.segments.lacking(core.array.taking_mask()).next();
-        lacks.map_or(room, |_| room.min(core.nodes_storable(&state))) as usize
+        let lacks = state
+            .segments
+            .lacking(coordinator.shard.array.taking_mask())
+            .next();
+        lacks.map_or(room, |_| room.min(coordinator.nodes_storable(&state))) as usize
     }
 
     async fn give_way(&self) {
@@ -264,7 +281,7 @@ impl<D: BlockDevice + 'static> Nodes for MapWriter<'_, D> {
             && rows.segment == entry.at.segment
             && entry.at.row >= rows.row
         {
-            let data = self.core.array.shape(rows.columns.len()).data;
+            let data = self.coordinator.shard.array.shape(rows.columns.len()).data;
             let index = (entry.at.row - rows.row) as usize * data + usize::from(entry.at.column);
             if let Some(node) = rows.nodes.get(index) {
                 return Ok(node.clone());
@@ -277,7 +294,7 @@ impl<D: BlockDevice + 'static> Nodes for MapWriter<'_, D> {
         }
         let mut reads = 1;
         loop {
-            let loaded = self.core.load(entry).await;
+            let loaded = self.coordinator.shard.load(entry).await;
             let patient = match loaded {
                 Err(IoError::NotReady) => reads < READS_WHILE_AWAY_MAX,
                 Err(IoError::UnrecoveredRead) => {
@@ -288,7 +305,7 @@ impl<D: BlockDevice + 'static> Nodes for MapWriter<'_, D> {
                 }
                 _ => false,
             };
-            if !patient || self.core.offline.get().is_some() {
+            if !patient || self.coordinator.shard.offline.get().is_some() {
                 return loaded;
             }
             reads += 1;
@@ -307,7 +324,7 @@ impl<D: BlockDevice + 'static> NodeSink for MapWriter<'_, D> {
         let (entry, full) = {
             let mut rows = self.rows.borrow_mut();
             let rows = rows.as_mut().ok_or(IoError::Internal)?;
-            let data = self.core.array.shape(rows.columns.len()).data;
+            let data = self.coordinator.shard.array.shape(rows.columns.len()).data;
             let index = rows.nodes.len();
             let at = Location {
                 segment: rows.segment,
@@ -318,10 +335,16 @@ impl<D: BlockDevice + 'static> NodeSink for MapWriter<'_, D> {
             rows.nodes.push(node.clone());
             let entry = Entry { at, crc };
             let made = &mut self.turnover.borrow_mut().made;
-            if !self.core.peers().is_empty() && made.len() < self.core.settings.nodes_passed_on() {
+            if !self.coordinator.peers().is_empty()
+                && made.len() < self.coordinator.shard.settings.nodes_passed_on()
+            {
                 made.push((entry, node.clone()));
             }
-            self.core.cache.borrow_mut().insert(entry, node);
+            self.coordinator
+                .shard
+                .cache
+                .borrow_mut()
+                .insert(entry, node);
             (entry, rows.nodes.len() == rows.rows_max as usize * data)
         };
         self.change_nodes(entry, true);
@@ -333,7 +356,7 @@ impl<D: BlockDevice + 'static> NodeSink for MapWriter<'_, D> {
     }
 
     fn discard(&self, entry: Entry) {
-        if self.core.cache.borrow().contains(entry) {
+        if self.coordinator.shard.cache.borrow().contains(entry) {
             self.turnover.borrow_mut().gone.push(entry);
         }
         self.change_nodes(entry, false);
@@ -351,7 +374,7 @@ impl<D: BlockDevice + 'static> NodeSink for MapWriter<'_, D> {
         if so_far > UNREADABLE_MAX {
             return Err(IoError::UnrecoveredRead);
         }
-        let most = self.core.state.borrow().tables.blocks_most();
+        let most = self.coordinator.shard.state.borrow().tables.blocks_most();
         let end = BlockNumber::FIRST + most;
         let blocks = blocks.start..blocks.end.min(end).max(blocks.start + 1);
         tracing::error!(
@@ -364,7 +387,7 @@ impl<D: BlockDevice + 'static> NodeSink for MapWriter<'_, D> {
             layer,
             block: blocks.start,
         };
-        self.core.lose_blocks(first, count);
+        self.coordinator.shard.lose_blocks(first, count);
         Ok(blocks)
     }
 
@@ -375,7 +398,7 @@ impl<D: BlockDevice + 'static> NodeSink for MapWriter<'_, D> {
     fn gained(&self, entry: Entry) {
         self.change(entry.at.segment, 1);
         self.mapped.set(self.mapped.get() + 1);
-        let live = self.core.live_nodes.borrow();
+        let live = self.coordinator.live_nodes.borrow();
         if live
             .as_ref()
             .is_some_and(|live| live.recount.counts(entry.at.segment))

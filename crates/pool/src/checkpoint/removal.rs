@@ -13,11 +13,11 @@ const AFTER_A_FAILURE: Duration = Duration::from_secs(1);
 impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Runs until the pool stops.
     pub async fn keep_removing(self: Rc<Self>) {
-        let mut pace = Pace::new(&self);
+        let mut pace = Pace::new(&self.shard);
         while !self.ends() {
-            if !self.state.borrow().tables.unneeded() {
+            if !self.shard.state.borrow().tables.unneeded() {
                 self.unneeded.notified().await;
-                pace = Pace::new(&self);
+                pace = Pace::new(&self.shard);
                 continue;
             }
             if self
@@ -28,7 +28,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 // The pool is offline, or about to be.
                 reactor::sleep(AFTER_A_FAILURE).await;
             }
-            pace.rest(&self).await;
+            pace.rest(&self.shard).await;
         }
     }
 }

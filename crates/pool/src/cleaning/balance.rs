@@ -84,7 +84,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             }
             self.tell_balance(std::mem::take(&mut moved), 0);
             if self.a_writer_waits() {
-                self.upkeep.notify_one();
+                self.shard.upkeep.notify_one();
             }
             self.unbalanced.notified().await;
         }
@@ -93,10 +93,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Moves some columns, and says how many. `None` when there is nothing to move.
     async fn balance(self: &Rc<Self>) -> Option<u64> {
         let mut copied = Vec::new();
-        let mut pace = Pace::new(self);
+        let mut pace = Pace::new(&self.shard);
         // What was copied to a drive says nothing of another one in its place.
-        let drives = self.array.changes.get();
-        let same = || self.array.changes.get() == drives;
+        let drives = self.shard.array.changes.get();
+        let same = || self.shard.array.changes.get() == drives;
         while copied.len() < AT_ONCE && same() {
             let Some(next) = self.begin_column_move(&copied).await else {
                 break;
@@ -106,7 +106,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 copied.push(next);
                 continue;
             }
-            let mut state = self.state.borrow_mut();
+            let mut state = self.shard.state.borrow_mut();
             state.segments.zones_mut().give_back(next.to);
             match end {
                 Copied::Stuck(Stuck::Unreadable) => {
@@ -129,12 +129,13 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     fn settle_moves(&self, state: &mut State, copied: &[ColumnMove], same: bool) -> u64 {
         let mut moved = 0;
         for one in copied {
-            let wanted = same && self.array.takes_data(usize::from(one.to.drive));
+            let wanted = same && self.shard.array.takes_data(usize::from(one.to.drive));
             let settled = state.settled.contains(&one.number);
             if wanted && settled && state.segments.move_column(one) {
                 state.vacated.push(one.from);
                 let rows = state.segments.get(one.number).map_or(0, |found| found.rows);
-                self.array
+                self.shard
+                    .array
                     .count(|counters| counters.rebalanced_blocks += u64::from(rows));
                 moved += 1;
             } else {
@@ -147,13 +148,13 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Chooses a column, and takes the zone to which it is to move.
     async fn begin_column_move(&self, copied: &[ColumnMove]) -> Option<ColumnMove> {
         let _alone = self.upkeep_lock.lock().await;
-        let rebuilds = self.degraded(&self.state.borrow()).next().is_some();
+        let rebuilds = self.degraded(&self.shard.state.borrow()).next().is_some();
         // Redundancy that is missing comes first, but for who waits for space.
         if self.ends() || rebuilds && !self.a_writer_waits() {
             return None;
         }
         let (number, column, to) = self.next_move(copied)?;
-        let mut state = self.state.borrow_mut();
+        let mut state = self.shard.state.borrow_mut();
         let segment = state.segments.get(number)?;
         let (generation, from) = (segment.generation, segment.columns[column]?);
         Some(ColumnMove {
@@ -169,7 +170,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// when a checkpoint under way is durable.
     pub fn is_uneven(&self) -> bool {
         let moving = {
-            let state = self.state.borrow();
+            let state = self.shard.state.borrow();
             state.segments.zones().are_filling() || !state.vacated.is_empty()
         };
         moving || self.next_move(&[]).is_some()
@@ -179,7 +180,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// fewest to where they are most, and of the segments there the one with most that lives.
     fn next_move(&self, copied: &[ColumnMove]) -> Option<(SegmentNumber, usize, usize)> {
         let room = self.room(copied);
-        let there = self.state.borrow().segments.free_zones(|_| true);
+        let there = self.shard.state.borrow().segments.free_zones(|_| true);
         let mut drives: Vec<usize> = (0..room.free.len()).collect();
         drives.sort_by_key(|drive| std::cmp::Reverse(room.free[*drive]));
         drives.into_iter().find_map(|to| {
@@ -196,9 +197,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         gaps: &[Option<usize>],
         copied: &[ColumnMove],
     ) -> Option<(SegmentNumber, usize, usize)> {
-        let state = self.state.borrow();
+        let state = self.shard.state.borrow();
         let unmovable = self.unmovable.borrow();
-        let taking = self.array.taking_mask();
+        let taking = self.shard.array.taking_mask();
         let may_move = |number: SegmentNumber, segment: &Segment| {
             segment.kind != Kind::Map
                 && segment.state == SegmentState::Sealed
@@ -226,8 +227,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     fn room(&self, copied: &[ColumnMove]) -> Room {
-        let state = self.state.borrow();
-        let takes = |drive: usize| self.array.takes_data(drive);
+        let state = self.shard.state.borrow();
+        let takes = |drive: usize| self.shard.array.takes_data(drive);
         let mut free = state.segments.vacant_zones(takes);
         let mut count = |zone: &Zone| {
             let drive = usize::from(zone.drive);
@@ -245,16 +246,16 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let spare = self.free_segments(&state).spare;
         Room {
             free,
-            zones: self.zones(),
-            width: self.rules().wide().width(),
+            zones: self.shard.zones(),
+            width: self.shard.rules().wide().width(),
             spare: spare > 0,
-            short: spare < self.size().ready_target(),
+            short: spare < self.shard.size().ready_target(),
         }
     }
 
     fn tell_balance(&self, moved: u64, left_zones: u64) {
         if moved > 0 {
-            self.array.events.push(PoolEvent::Balance {
+            self.shard.array.events.push(PoolEvent::Balance {
                 left_zones,
                 total_zones: moved + left_zones,
             });

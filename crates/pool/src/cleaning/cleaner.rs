@@ -131,7 +131,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// no cleaning for the space in it, and would stay for ever.
     pub fn aged(&self) -> Aged {
         let most = self.slot_bytes() / REDIRECTS_PART / REDIRECT_BYTES;
-        let state = self.state.borrow();
+        let state = self.shard.state.borrow();
         if state.tables.redirects.len() <= most {
             return Aged::No;
         }
@@ -165,8 +165,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         choose: impl Fn() -> Option<SegmentNumber>,
     ) -> Window {
         if self.peers().is_empty() {
-            let (window, emptied) = self.shard.clean(wanted, || self.attempt(&choose)).await;
-            let mut state = self.state.borrow_mut();
+            let (window, emptied) = self
+                .shard
+                .clean(wanted, || self.shard.attempt(&choose))
+                .await;
+            let mut state = self.shard.state.borrow_mut();
             let through = vec![StripeId {
                 shard: ShardId::FIRST,
                 sequence: state.log.applied(),
@@ -192,7 +195,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let Some(cleaned) = cleaned else {
             return Window::NoRoom;
         };
-        let mut state = self.state.borrow_mut();
+        let mut state = self.shard.state.borrow_mut();
         if let Some(why) = cleaned.stuck {
             state.attempts.fail(task.number, why);
         }
@@ -225,12 +228,12 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     fn begin_cleaning(&self, choose: &impl Fn() -> Option<SegmentNumber>) -> Option<Cleaning> {
-        let number = self.attempt(choose)?;
-        let writer = self.state.borrow().segments.get(number)?.writer;
+        let number = self.shard.attempt(choose)?;
+        let writer = self.shard.state.borrow().segments.get(number)?.writer;
         let shards = match writer {
             Some(shard) => VecDeque::from([shard]),
             // Before the pool was opened blocks may have been dealt in another way.
-            None => (0..self.state.borrow().share.shards)
+            None => (0..self.shard.state.borrow().share.shards)
                 .map(ShardId::new)
                 .collect(),
         };
@@ -242,7 +245,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 whole: true,
                 unmapped: BTreeSet::new(),
             },
-            tables_version: self.state.borrow().tables.version(),
+            tables_version: self.shard.state.borrow().tables.version(),
             through: Vec::new(),
         })
     }

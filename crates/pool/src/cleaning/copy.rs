@@ -56,7 +56,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 return Copied::GivenUp;
             }
             let segment = {
-                let state = self.state.borrow();
+                let state = self.shard.state.borrow();
                 let segments = &state.segments;
                 let there = segments.has(wanted) && segments.zones().is_filling(wanted.to);
                 segments.get(wanted.number).filter(|_| there).cloned()
@@ -69,8 +69,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             }
             let rows = (segment.rows - row).min(WINDOW_ROWS);
             let copied = self.copy_rows(wanted, &segment, row, rows).await;
-            if !self.array.newly_failed.borrow().is_empty() {
-                self.upkeep.notify_one();
+            if !self.shard.array.newly_failed.borrow().is_empty() {
+                self.shard.upkeep.notify_one();
             }
             match copied {
                 Ok(next) => row = next,
@@ -83,13 +83,13 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     async fn give_way(&self, pace: &mut Pace) {
         let due = match self.a_writer_waits() {
             true => Duration::ZERO,
-            false => pace.due(self),
+            false => pace.due(&self.shard),
         };
         match due {
             Duration::ZERO => reactor::yield_now().await,
             due => drop(reactor::timeout(due, self.unbalanced.notified()).await),
         }
-        *pace = Pace::new(self);
+        *pace = Pace::new(&self.shard);
     }
 
     /// Copies some rows; returns the one to go on from.
@@ -100,7 +100,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         first: u32,
         rows: u32,
     ) -> Result<u32, Copied> {
-        let shape = self.array.shape(segment.columns.len());
+        let shape = self.shard.array.shape(segment.columns.len());
         let parity = data_in(shape, wanted.column).is_none();
         // The headers, what is to be copied, and for parity what it is made of.
         let needed = |(column, zone): (usize, &Option<Zone>)| {
@@ -110,7 +110,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let rows = Rows {
             wanted,
             segment,
-            image: self.read_image(shape, &needed, first, rows).await,
+            image: self.shard.read_image(shape, &needed, first, rows).await,
         };
         let end = first + rows.image.rows;
         let mut copy = Vec::with_capacity(rows.image.rows as usize * BLOCK_BYTES);
@@ -129,6 +129,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         // Whoever has the pool by now may have filled that zone.
         self.verify().await.map_err(|_| Copied::GivenUp)?;
         let write = self
+            .shard
             .array
             .write_zone(wanted.to, first, copy, Durability::Cached);
         write.await.1.map_err(|_| Copied::GivenUp)?;
@@ -141,14 +142,14 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             segment: rows.wanted.number,
             generation: rows.segment.generation,
             row,
-            incarnation: self.incarnation.get(),
+            incarnation: self.shard.incarnation.get(),
         };
-        let bounds = self.bounds(rows.segment.columns.len());
-        let decode = |block: &[u8]| Header::decode(&self.secret, place, true, bounds, block);
+        let bounds = self.shard.bounds(rows.segment.columns.len());
+        let decode = |block: &[u8]| Header::decode(&self.shard.secret, place, true, bounds, block);
         if let Some(header) = rows.image.block(0, row).and_then(decode) {
             return Ok(Some(header));
         }
-        let read = self.read_header(&rows.segment.columns, place).await;
+        let read = self.shard.read_header(&rows.segment.columns, place).await;
         read.map_err(|error| Copied::Stuck(Stuck::by(error)))
     }
 
@@ -169,7 +170,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             }
             return Ok(good);
         }
-        if let Some(made) = header.and_then(|header| self.good_columns(image, header)) {
+        if let Some(made) = header.and_then(|header| self.shard.good_columns(image, header)) {
             let found = stripe.zip(made[column].chunks(BLOCK_BYTES));
             let wrong = found.filter(|(row, block)| image.block(column, *row) != Some(*block));
             self.found_wrong(rows.wanted.from, wrong.count() as u64);
@@ -197,16 +198,21 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             let mut checksums = header.records.iter().filter_map(Record::crc);
             checksums.nth(before)
         });
-        let bounds = self.bounds(rows.segment.columns.len());
+        let bounds = self.shard.bounds(rows.segment.columns.len());
         let valid = |block: &[u8]| match checksum {
-            None => Header::decode(&self.secret, header.place, false, bounds, block).is_some(),
+            None => {
+                Header::decode(&self.shard.secret, header.place, false, bounds, block).is_some()
+            }
             Some(checksum) => Some(crc_fast::crc32_iscsi(block)) == checksum,
         };
         let (columns, column) = (&rows.segment.columns, rows.wanted.column);
         if let Some(block) = rows.image.block(column, row).filter(|block| valid(block)) {
             return Ok(Buffer::copy_of(block));
         }
-        let rebuilt = self.array.rebuild(columns, column, row, Ok(()), &valid);
+        let rebuilt = self
+            .shard
+            .array
+            .rebuild(columns, column, row, Ok(()), &valid);
         let why = match rebuilt.await {
             Ok(rebuilt) => {
                 self.found_wrong(rows.wanted.from, 1);
@@ -228,7 +234,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     async fn read_again(&self, rows: &Rows<'_>, row: u32) -> Result<Buffer, Copied> {
         let from = Some(rows.wanted.from);
         let one = Buffer::new(BLOCK_BYTES);
-        let (again, read) = self.array.read_zone(from, row, one).await;
+        let (again, read) = self.shard.array.read_zone(from, row, one).await;
         read.map_err(|error| Copied::Stuck(Stuck::by(error)))?;
         Ok(again)
     }
@@ -236,9 +242,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Blocks of a zone are other than they should be, and right in the copy.
     fn found_wrong(&self, zone: Zone, blocks: u64) {
         if blocks > 0 {
-            self.array
+            self.shard
+                .array
                 .count(|counters| counters.repaired_blocks += blocks);
-            self.array.corrupt(usize::from(zone.drive), blocks);
+            self.shard.array.corrupt(usize::from(zone.drive), blocks);
         }
     }
 }

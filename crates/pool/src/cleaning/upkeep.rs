@@ -67,7 +67,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             self.watch_rebuild();
             let situation = self.situation();
             if situation.aged == Aged::Open {
-                self.state.borrow_mut().at_freeze.seal = true;
+                self.shard.state.borrow_mut().at_freeze.seal = true;
             }
             self.be_frugal(situation.frugal());
             let written = self.host_blocks_written();
@@ -78,8 +78,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             }
             futile = if waits { futile + 1 } else { 0 };
             let patience = PATIENCE + self.windows(situation.worth_freeing);
-            self.state.borrow_mut().urgent = futile > patience;
-            let segments = self.state.borrow().segments.table().len();
+            self.shard.state.borrow_mut().urgent = futile > patience;
+            let segments = self.shard.state.borrow().segments.table().len();
             let planned = plan(situation);
             // Every segment has been cleaned twice over and the writer still waits, be it not for
             // what there is by now, or will be when it has been read.
@@ -106,16 +106,16 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Rests while zones are held back, as after a crash: without them nothing can be decided, and
     /// who waits for space gets it soon, or at once of what was set apart. True if it has.
     async fn waits_for_zones(&self) -> bool {
-        if !self.state.borrow().segments.zones().are_held() {
+        if !self.shard.state.borrow().segments.zones().are_held() {
             return false;
         }
-        if self.a_writer_waits() && self.free_segments(&self.state.borrow()).spare > 0 {
+        if self.a_writer_waits() && self.free_segments(&self.shard.state.borrow()).spare > 0 {
             // As below.
             let _ = self.announce().await;
         }
         let left = self.late_until - reactor::now();
         // Something else may be told meanwhile.
-        let _ = reactor::timeout(left, self.upkeep.notified()).await;
+        let _ = reactor::timeout(left, self.shard.upkeep.notified()).await;
         if self.let_zones_go() {
             // Writers wait for a segment, and a merge that is due may take long. A failure has
             // taken the pool offline.
@@ -125,7 +125,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     }
 
     async fn carry_out(self: &Rc<Self>, action: Action, situation: Situation) {
-        let best = || self.victim().map(|(number, _)| number);
+        let best = || self.shard.victim().map(|(number, _)| number);
         let lacking = || self.degraded_victim();
         let oldest = || match self.aged() {
             Aged::Victim(number) => Some(number),
@@ -153,7 +153,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// Segments could not be emptied as drives were not ready: that there is no space is not known.
     fn space_is_away(&self) -> bool {
-        self.state.borrow().attempts.has_away()
+        self.shard.state.borrow().attempts.has_away()
     }
 
     /// Has writes wait for drives that are not ready, for so long as hosts can wait.
@@ -165,7 +165,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             self.refuse_writes(IoError::NotReady);
         }
         // The next look has it tried again.
-        self.upkeep.notified().await;
+        self.shard.upkeep.notified().await;
     }
 
     /// Moves a window's blocks out of victims, and does what that makes due.
@@ -182,8 +182,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Has the membership know of drives that failed, and lets members go that nothing is on. True
     /// if one went.
     async fn keep_members(&self) -> Result<bool, PoolError> {
-        if !self.array.newly_failed.borrow().is_empty() {
-            self.settle_membership().await?;
+        if !self.shard.array.newly_failed.borrow().is_empty() {
+            self.shard.settle_membership().await?;
         }
         match self.retirable() {
             Some(_) => self.retire().await,
@@ -196,13 +196,13 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         if uneven {
             self.unbalanced.notify_one();
         }
-        self.upkeep.notified().await;
+        self.shard.upkeep.notified().await;
     }
 
     /// Windows in which so many segments are emptied.
     fn windows(&self, segments: usize) -> usize {
-        let blocks = segments as u64 * self.size().segment_blocks;
-        blocks.div_ceil(u64::from(self.window_blocks())) as usize
+        let blocks = segments as u64 * self.shard.size().segment_blocks;
+        blocks.div_ceil(u64::from(self.shard.window_blocks())) as usize
     }
 
     /// Frees segments without a checkpoint: those of whose blocks the logs have replaced every one
@@ -215,7 +215,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         if tables + TABLES_SPARE_BYTES > self.table_bytes_planned() {
             return;
         }
-        let mut state = self.state.borrow_mut();
+        let mut state = self.shard.state.borrow_mut();
         let state = &mut *state;
         let own = state.log.covered();
         let covers = |through: &StripeId| match self.peer(through.shard) {
@@ -236,7 +236,15 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Lets the drives forget what lay in zones that were freed. Only then are they free: a drive
     /// may take its time, and must not forget what is written there next.
     async fn discard_freed(&self) {
-        if self.state.borrow().segments.zones().discarding().is_empty() {
+        if self
+            .shard
+            .state
+            .borrow()
+            .segments
+            .zones()
+            .discarding()
+            .is_empty()
+        {
             return;
         }
         // Who closes the pool takes the lock after saying so.
@@ -253,19 +261,19 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Some of the zones whose drives may forget what is in them: all of a large volume's at once
     /// would keep others waiting.
     fn zones_to_discard(&self) -> Vec<Zone> {
-        let state = self.state.borrow();
+        let state = self.shard.state.borrow();
         let all = state.segments.zones().discarding();
         all.iter().take(DISCARDS_AT_ONCE).copied().collect()
     }
 
     async fn discard(&self, zones: Vec<Zone>) {
         let discards = zones.iter().map(|zone| async move {
-            if let Some(drive) = self.array.drive(usize::from(zone.drive)) {
+            if let Some(drive) = self.shard.array.drive(usize::from(zone.drive)) {
                 drive.discard(zone.index).await;
             }
         });
         join_all(discards).await;
-        let mut state = self.state.borrow_mut();
+        let mut state = self.shard.state.borrow_mut();
         for zone in zones {
             state.segments.zones_mut().discarded(zone);
         }
@@ -273,16 +281,16 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// Nobody waits for a segment unless it says so again.
     fn have_writers_look(&self) {
-        self.state.borrow_mut().queue.note_room(true);
-        self.work.notify_one();
+        self.shard.state.borrow_mut().queue.note_room(true);
+        self.shard.work.notify_one();
         self.heard_refused();
         self.have_others_look();
     }
 
     /// Fails the writes that wait for a segment.
     fn refuse_writes(&self, error: IoError) {
-        self.fail_queue(error);
-        self.work.notify_one();
+        self.shard.fail_queue(error);
+        self.shard.work.notify_one();
         self.tell_all(|| Order::Refuse(error));
         self.heard_refused();
     }
@@ -296,7 +304,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// A shard has found no segment for what it is to write.
     pub fn a_writer_waits(&self) -> bool {
-        let state = self.state.borrow();
+        let state = self.shard.state.borrow();
         let mut others = self.peers().iter().map(|peer| peer.standing.get());
         state.queue.starves() || others.any(|other| other.starved)
     }
@@ -306,16 +314,18 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         [Class::Moved, Class::MovedAgain].iter().any(|class| {
             let open = state.open[*class as usize];
             let open = open.and_then(|number| state.segments.get(number));
-            open.is_some_and(|open| open.rows + 2 <= self.zone_rows && rules.accepts(&open.columns))
+            open.is_some_and(|open| {
+                open.rows + 2 <= self.shard.zone_rows && rules.accepts(&open.columns)
+            })
         })
     }
 
     pub fn situation(&self) -> Situation {
         let degraded = self.degraded_victim().is_some();
-        let state = self.state.borrow();
+        let state = self.shard.state.borrow();
         let degraded_waits = !degraded && self.lingering(&state);
-        let size = self.size();
-        let rules = self.rules();
+        let size = self.shard.size();
+        let rules = self.shard.rules();
         let ready = state
             .ready_or_unannounced(Kind::Wide)
             .filter(|(_, segment)| rules.accepts(&segment.columns));
@@ -342,12 +352,12 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             starved: self.a_writer_waits(),
             overlay_full: others_full
                 || self.merge_due.get()
-                || self.overlay_full()
+                || self.shard.overlay_full()
                 || self.space_may_pass_a_mark() && !state.updates.latest().is_empty(),
             freeable,
             read: state.eras.limbo().len(),
             replaced,
-            worth_freeing: size.worth_freeing(self.settings.checkpoint_updates as u64),
+            worth_freeing: size.worth_freeing(self.shard.settings.checkpoint_updates as u64),
             begun,
             degraded,
             degraded_waits,
@@ -370,7 +380,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         drop(state);
         // Looking for one takes time, and none is wanted where there is room.
         if situation.starved || situation.low() {
-            let victim = self.victim();
+            let victim = self.shard.victim();
             situation.victim = victim.is_some();
             situation.victim_cheap = victim.is_some_and(|(_, filled)| filled <= CHEAP_FILL);
         }

@@ -50,9 +50,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     pub async fn verify(&self) -> Result<(), PoolError> {
         loop {
             // Nothing that is seen from now on makes the pool this host's again.
-            if self.array.lease.has_ended() {
+            if self.shard.array.lease.has_ended() {
                 return Err(PoolError::Offline(
-                    self.offline.get().unwrap_or(OfflineReason::Closed),
+                    self.shard.offline.get().unwrap_or(OfflineReason::Closed),
                 ));
             }
             let begun = reactor::now();
@@ -61,47 +61,47 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 self.intruder.set(Some(number));
             }
             if look.taken && !Mutation::GoesOnUnfenced.is_planted() {
-                self.array.lease.end();
-                self.go_offline(OfflineReason::TakenOver);
+                self.shard.array.lease.end();
+                self.shard.go_offline(OfflineReason::TakenOver);
                 return Err(PoolError::Offline(OfflineReason::TakenOver));
             }
             if look.asked == 0 {
-                self.array.lease.end();
-                self.go_offline(OfflineReason::TooManyDrivesFailed);
+                self.shard.array.lease.end();
+                self.shard.go_offline(OfflineReason::TooManyDrivesFailed);
                 return Err(PoolError::Offline(OfflineReason::TooManyDrivesFailed));
             }
             if look.told >= look.needed {
                 self.extend_lease(begun + LEASE);
                 // What was seen before this host stood still says nothing.
-                if self.array.lease.runs() {
+                if self.shard.array.lease.runs() {
                     return Ok(());
                 }
                 continue;
             }
             for ((index, drive), error) in look.silent {
                 // While the lease runs it may be asked again.
-                if error == IoError::DeviceGone || !self.array.lease.runs() {
-                    self.array.fail(index, &drive);
-                    self.upkeep.notify_one();
+                if error == IoError::DeviceGone || !self.shard.array.lease.runs() {
+                    self.shard.array.fail(index, &drive);
+                    self.shard.upkeep.notify_one();
                 }
             }
-            if self.array.lease.runs() {
+            if self.shard.array.lease.runs() {
                 return Ok(());
             }
         }
     }
 
     fn extend_lease(&self, until: Instant) {
-        self.array.lease.extend(until);
+        self.shard.array.lease.extend(until);
         self.tell_lease();
     }
 
     pub fn tell_lease(&self) {
-        self.tell_all(|| Order::Lease(self.array.lease.until()));
+        self.tell_all(|| Order::Lease(self.shard.array.lease.until()));
     }
 
     async fn look_around(&self) -> Look<D> {
-        let mut live = self.array.live();
+        let mut live = self.shard.array.live();
         // Those that answer first: mostly no others are asked.
         live.sort_by_key(|(_, drive)| drive.owed.silent_for() >= SECOND_CHOICE);
         let needed = {
@@ -181,10 +181,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Zones to which stripes of the last holder might have come are like any others after a time.
     fn end_quarantine(&self) {
         let over = self.quarantine_until.get() <= reactor::now();
-        let mut state = self.state.borrow_mut();
+        let mut state = self.shard.state.borrow_mut();
         if over && !state.quarantined.is_empty() {
             state.quarantined.clear();
-            self.upkeep.notify_one();
+            self.shard.upkeep.notify_one();
         }
     }
 }
@@ -196,7 +196,7 @@ pub(crate) async fn keep_lease<D: BlockDevice + 'static>(coordinator: Weak<Coord
         let Some(coordinator) = coordinator.upgrade() else {
             return;
         };
-        if coordinator.array.lease.has_ended() || coordinator.verify().await.is_err() {
+        if coordinator.shard.array.lease.has_ended() || coordinator.verify().await.is_err() {
             return;
         }
         coordinator.end_quarantine();

@@ -19,7 +19,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let lingers = |segment: &Segment| {
             lacks_more(segment) || going.is_some_and(|drive| segment.is_on(drive))
         };
-        let mut lacking = state.segments.lacking(self.array.taking_mask());
+        let mut lacking = state.segments.lacking(self.shard.array.taking_mask());
         // A map that found no room elsewhere waits until there is more of it.
         let waits = |segment: &Segment| {
             let waits = segment.kind == Kind::Map && segment.live() > 0;
@@ -39,9 +39,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// read, tried again. What is so for good is tried ever more seldom, and what drives were not
     /// ready for each time.
     pub fn look_for_stuck(&self) {
-        let mut state = self.state.borrow_mut();
+        let mut state = self.shard.state.borrow_mut();
         if state.attempts.retry_away() {
-            self.upkeep.notify_one();
+            self.shard.upkeep.notify_one();
             self.unbalanced.notify_one();
         }
         if state.attempts.stuck() == 0 {
@@ -61,7 +61,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                     .stuck_for
                     .set((self.retries.stuck_for.get() * 2).min(STUCK_FOR_MAX));
                 state.attempts.retry_all();
-                self.upkeep.notify_one();
+                self.shard.upkeep.notify_one();
             }
             Some(_) => {}
         }
@@ -69,7 +69,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// The next segment whose blocks are to be moved for want of a drive.
     pub fn degraded_victim(&self) -> Option<SegmentNumber> {
-        let state = self.state.borrow();
+        let state = self.shard.state.borrow();
         let mut degraded = self.degraded(&state);
         let settled = |number: &SegmentNumber| state.settled.contains(number);
         degraded

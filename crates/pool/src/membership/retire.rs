@@ -24,17 +24,18 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let failed_members = members.clone().filter(|(_, member)| failed(member)).count();
         let mut going = members.filter(|(index, member)| {
             failed(member)
-                || member.state == MEMBER_ACTIVE && self.array.leaving.borrow().contains(index)
+                || member.state == MEMBER_ACTIVE
+                    && self.shard.array.leaving.borrow().contains(index)
         });
         let (index, member) = going.next()?;
         let still_failed = failed_members - usize::from(failed(member));
-        let taking = self.array.taking_mask();
+        let taking = self.shard.array.taking_mask();
         let spared = |segment: &Segment| {
             segment.columns_without(taking) <= still_failed
                 && (failed(member) || !segment.is_on(index))
         };
         let mut segments = state.segments.table().values();
-        (self.columns_without() <= still_failed && segments.all(spared)).then_some(index)
+        (self.shard.columns_without() <= still_failed && segments.all(spared)).then_some(index)
     }
 
     /// What segments have on a failed member that is going, they have nowhere from now on: there
@@ -56,7 +57,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// A member that may be forgotten at once: nothing is on it, the tables on the drives know, and
     /// nobody reads there any more.
     pub fn retirable(&self) -> Option<usize> {
-        let state = self.state.borrow();
+        let state = self.shard.state.borrow();
         let index = self.going(&state)?;
         let on_it = |zone: &Zone| usize::from(zone.drive) == index;
         let mut segments = state.segments.table().values();
@@ -74,7 +75,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let Some(index) = self.retirable() else {
             return Ok(false);
         };
-        if self.stopping.get() {
+        if self.shard.stopping.get() {
             return Err(PoolError::Offline(OfflineReason::Closing));
         }
         let word = self.entropy.word()?;
@@ -88,15 +89,15 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         self.publish(Some(forget), Some(tables)).await?;
         // Not before every member knows: nobody may wipe the drive until then.
         {
-            let mut state = self.state.borrow_mut();
+            let mut state = self.shard.state.borrow_mut();
             state.unannounced.clear();
             state.set_drive(index, 0);
         }
-        self.array.place(index, None);
+        self.shard.array.place(index, None);
         self.tell_all(|| Order::Remove(index));
         let drives_to_spare = self.drives_to_spare();
         let left = DriveChange::Left { drives_to_spare };
-        self.array.tell(index, id, left);
+        self.shard.array.tell(index, id, left);
         Ok(true)
     }
 

@@ -48,17 +48,19 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Decides about a drive that does not answer. If others do not either, or too few would be
     /// left, it is waited for: what keeps them from answering may be none of theirs.
     pub fn judge_silence(&self, (index, id, silent): Silent) {
-        let live = self.array.live();
+        let live = self.shard.array.live();
         let drive = live.iter().find(|(_, drive)| drive.id == id);
         if drive.is_some_and(|(_, drive)| drive.owed.tells_again()) {
             let seconds = silent.as_secs();
-            self.array.tell(index, id, DriveChange::Silent { seconds });
+            self.shard
+                .array
+                .tell(index, id, DriveChange::Silent { seconds });
         }
         let mut others = live.iter().filter(|(other, _)| *other != index);
         let alone = others.all(|(_, drive)| drive.owed.silent_for() < TOLD_AFTER);
         if silent >= FAILED_AFTER && alone && self.can_lose_one() {
-            self.array.fail_member(index, id);
-            self.upkeep.notify_one();
+            self.shard.array.fail_member(index, id);
+            self.shard.upkeep.notify_one();
         }
     }
 
@@ -68,8 +70,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let superblock = &published.superblock;
         let members = superblock.members.iter().enumerate();
         let listed = members.filter(|(_, member)| member.state != MEMBER_NONE);
-        let lost = listed
-            .filter(|(index, member)| member.state != MEMBER_ACTIVE || !self.array.is_live(*index));
+        let lost = listed.filter(|(index, member)| {
+            member.state != MEMBER_ACTIVE || !self.shard.array.is_live(*index)
+        });
         lost.count() < lost_max(superblock)
     }
 }

@@ -96,12 +96,12 @@ impl<D: BlockDevice + 'static> Pool<D> {
     /// have snapshots or clones. Where nothing changes meanwhile the account is exact; volumes and
     /// snapshots that come, go or are rolled back are left out of it.
     pub async fn accounting(&self) -> Result<Accounting, PoolError> {
-        let core = &self.core;
+        let coordinator = &self.coordinator;
         self.checkpoint().await?;
         let mut found = Accounting::default();
-        let shared = core.count_unshared(&mut found).await;
+        let shared = coordinator.shard.count_unshared(&mut found).await;
         for family in shared {
-            core.count_family(family, &mut found).await?;
+            coordinator.shard.count_family(family, &mut found).await?;
         }
         Ok(found)
     }
@@ -248,7 +248,7 @@ impl Accounting {
 
 impl<D: BlockDevice + 'static> Core<D> {
     /// Counts what nobody shares: what its map holds is the volume's. Returns the others. Others on
-    /// the core have their turns: the tables are those of one instant.
+    /// the coordinator have their turns: the tables are those of one instant.
     async fn count_unshared(&self, found: &mut Accounting) -> Vec<Family> {
         let tables = self.state.borrow().tables.shown();
         let tops = tables.tops().map(|top| (top.layer, top.holder));

@@ -30,7 +30,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     async fn place_at_others(&self, drive: MemberDrive) -> Result<(), PoolError> {
         let placed = self.ask_all(|reply| Order::Place { drive, reply }).await?;
         let placed: Result<Vec<bool>, IoError> = placed.into_iter().collect();
-        let offered = "a new drive is offered to every core of the pool before it is added";
+        let offered = "a new drive is offered to every coordinator of the pool before it is added";
         let missing = match placed {
             Ok(placed) if !placed.contains(&false) => return Ok(()),
             Ok(_) => PoolError::Invalid(offered),
@@ -57,18 +57,19 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let others = self.take_back_room(false).await?.blocks;
         // Nothing may wait while it is not yet known whether the others are enough: segments made
         // meanwhile would lack copies.
-        self.array.leaving.borrow_mut().insert(index);
-        let committed = self.state.borrow().committed_blocks() + others;
-        let fits = self.columns_without() == 0 && committed <= self.size().usable_blocks();
+        self.shard.array.leaving.borrow_mut().insert(index);
+        let committed = self.shard.state.borrow().committed_blocks() + others;
+        let fits =
+            self.shard.columns_without() == 0 && committed <= self.shard.size().usable_blocks();
         if !fits {
-            self.array.leaving.borrow_mut().remove(&index);
+            self.shard.array.leaving.borrow_mut().remove(&index);
         }
         Ok(fits)
     }
 
     /// True when all that is still on a drive is beside blocks that cannot be read.
     fn holds_only_stuck(&self, index: usize) -> bool {
-        let state = self.state.borrow();
+        let state = self.shard.state.borrow();
         if state.attempts.stuck() == 0 {
             return false;
         }
@@ -84,10 +85,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Returns once every member knows that a drive which was to leave is none of them any more.
     async fn wait_until_forgotten(&self, index: usize, drive: &Drive<D>) -> Result<(), PoolError> {
         loop {
-            if let Some(reason) = self.offline.get() {
+            if let Some(reason) = self.shard.offline.get() {
                 return Err(PoolError::Offline(reason));
             }
-            if self.stopping.get() {
+            if self.shard.stopping.get() {
                 return Err(PoolError::Offline(OfflineReason::Closing));
             }
             if drive.is_failed() {
@@ -96,11 +97,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             if self.published.borrow().superblock.members[index].id != drive.id {
                 break;
             }
-            if !self.array.leaving.borrow().contains(&index) {
+            if !self.shard.array.leaving.borrow().contains(&index) {
                 return Err(PoolError::NoSpace);
             }
             if self.holds_only_stuck(index) {
-                self.array.leaving.borrow_mut().remove(&index);
+                self.shard.array.leaving.borrow_mut().remove(&index);
                 self.tell_leaving();
                 return Err(PoolError::BlocksUnreadable);
             }
@@ -121,19 +122,19 @@ impl<D: BlockDevice + 'static> Pool<D> {
     }
 
     async fn add_drive_now(&self, device: D) -> Result<DriveId, PoolError> {
-        let core = &self.core;
+        let coordinator = &self.coordinator;
         // Who joins twice at once would be told to forget what it has been given.
-        let _joins = core.joining_lock.lock().await;
+        let _joins = coordinator.joining_lock.lock().await;
         self.check_joinable(&device).await?;
         let layout = self.layout_of_new(&device)?;
-        core.have_forgotten(&device, layout).await?;
-        let _alone = core.upkeep_lock.lock().await;
+        coordinator.have_forgotten(&device, layout).await?;
+        let _alone = coordinator.upkeep_lock.lock().await;
         // A label on a drive that the others never hear of would be one more set used apart.
-        if let Some(reason) = core.offline.get() {
+        if let Some(reason) = coordinator.shard.offline.get() {
             return Err(PoolError::Offline(reason));
         }
         let index = self.place_for_new()?;
-        let (id, word) = (core.entropy.bytes16()?, core.entropy.word()?);
+        let (id, word) = (coordinator.entropy.bytes16()?, coordinator.entropy.word()?);
         let join = |next: &mut Superblock| {
             next.raise_epoch(word);
             next.members[index] = Member {
@@ -148,7 +149,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         };
         // The newcomer first: no membership may list a drive that does not know of it.
         let (mut first, tables) = {
-            let published = core.published.borrow();
+            let published = coordinator.published.borrow();
             (published.superblock.clone(), published.tables.clone())
         };
         join(&mut first);
@@ -158,28 +159,35 @@ impl<D: BlockDevice + 'static> Pool<D> {
         // that stood still for long, and has not noticed, takes from who has the pool by now one
         // label of a drive at most, and the other one says more.
         for odd in [false, true] {
-            core.verify().await?;
+            coordinator.verify().await?;
             let (tables, ends) = (&tables.encoded, Ends::AtOnce);
             slots::write_in(&device, &first, layout, odd, tables, ends).await?;
         }
-        core.place_at_others(MemberDrive {
-            index,
-            position: 0,
-            id,
-            layout,
-        })
-        .await?;
-        core.array
+        coordinator
+            .place_at_others(MemberDrive {
+                index,
+                position: 0,
+                id,
+                layout,
+            })
+            .await?;
+        coordinator
+            .shard
+            .array
             .place(index, Some(Rc::new(Drive::new(device, id, layout))));
-        core.state.borrow_mut().set_drive(index, layout.zones());
-        if let Err(error) = core.publish(Some(join), None).await {
+        coordinator
+            .shard
+            .state
+            .borrow_mut()
+            .set_drive(index, layout.zones());
+        if let Err(error) = coordinator.publish(Some(join), None).await {
             // It has zones that no membership knows of.
-            core.go_offline(OfflineReason::JoiningFailed);
+            coordinator.shard.go_offline(OfflineReason::JoiningFailed);
             return Err(error);
         }
-        core.array.tell(index, id, DriveChange::Joined);
-        core.upkeep.notify_one();
-        core.unbalanced.notify_one();
+        coordinator.shard.array.tell(index, id, DriveChange::Joined);
+        coordinator.shard.upkeep.notify_one();
+        coordinator.unbalanced.notify_one();
         Ok(DriveId(id))
     }
 
@@ -188,7 +196,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
     pub async fn check_joining(&self, device: &D) -> Result<bool, PoolError> {
         let known = self.check_joinable(device).await?;
         self.layout_of_new(device)?;
-        match self.core.offline.get() {
+        match self.coordinator.shard.offline.get() {
             Some(reason) => Err(PoolError::Offline(reason)),
             None => Ok(known),
         }
@@ -197,8 +205,14 @@ impl<D: BlockDevice + 'static> Pool<D> {
     /// What will be where on a drive that is to join, if it is large enough and there is a place.
     fn layout_of_new(&self, device: &D) -> Result<DriveLayout, PoolError> {
         self.place_for_new()?;
-        let rows = self.core.zone_rows;
-        let slot_blocks = self.core.published.borrow().superblock.slot_blocks.get();
+        let rows = self.coordinator.shard.zone_rows;
+        let slot_blocks = self
+            .coordinator
+            .published
+            .borrow()
+            .superblock
+            .slot_blocks
+            .get();
         let layout = DriveLayout::new(device_blocks(device), rows, slot_blocks);
         if layout.zones() < ZONES_MIN {
             return Err(PoolError::DriveTooSmall {
@@ -207,14 +221,14 @@ impl<D: BlockDevice + 'static> Pool<D> {
                 min: 2 * u64::from(slot_blocks) + u64::from(rows * (ZONES_MIN + 1)),
             });
         }
-        let members = zones(&self.core.published.borrow().superblock);
+        let members = zones(&self.coordinator.published.borrow().superblock);
         let all = members.into_iter().map(u64::from).sum::<u64>();
         check_zones(all + u64::from(layout.zones()))?;
         Ok(layout)
     }
 
     fn place_for_new(&self) -> Result<usize, PoolError> {
-        let published = self.core.published.borrow();
+        let published = self.coordinator.published.borrow();
         let mut members = published.superblock.members.iter();
         let found = members.position(|member| member.state == MEMBER_NONE);
         found.ok_or(PoolError::Invalid("a pool has at most 32 drives"))
@@ -225,7 +239,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let Some(label) = labels::probe(device).await? else {
             return Ok(false);
         };
-        let published = self.core.published.borrow();
+        let published = self.coordinator.published.borrow();
         let superblock = &published.superblock;
         let active = |member: &Member| member.id == label.drive.0 && member.state == MEMBER_ACTIVE;
         if label.pool.0 != superblock.pool_id || superblock.members.iter().any(active) {
@@ -241,29 +255,31 @@ impl<D: BlockDevice + 'static> Pool<D> {
     /// [`PoolError::NoSpace`] when the others cannot hold it all, and with
     /// [`PoolError::DriveFailed`] when it fails before it is empty: it keeps its labels then.
     pub async fn remove_drive(&self, id: DriveId) -> Result<(), PoolError> {
-        let core = &self.core;
-        let live = core.array.live();
+        let coordinator = &self.coordinator;
+        let live = coordinator.shard.array.live();
         let found = live.into_iter().find(|(_, drive)| drive.id == id.0);
         let (index, drive) = found.ok_or(PoolError::NotFound("drive"))?;
-        let mut fits = core.fits_without(index).await?;
+        let mut fits = coordinator.fits_without(index).await?;
         if !fits {
             // What was overwritten since the last merge counts twice.
             self.checkpoint().await?;
-            fits = core.fits_without(index).await?;
+            fits = coordinator.fits_without(index).await?;
         }
         if !fits {
             return Err(PoolError::NoSpace);
         }
-        core.tell_leaving();
-        core.upkeep.notify_one();
-        core.wait_until_forgotten(index, &drive).await?;
+        coordinator.tell_leaving();
+        coordinator.shard.upkeep.notify_one();
+        coordinator.wait_until_forgotten(index, &drive).await?;
         let forgotten = async move |pool: Pool<D>| {
-            let core = &pool.core;
+            let coordinator = &pool.coordinator;
             // What was published last may still be on its way to some.
-            core.publish(None::<fn(&mut Superblock)>, None).await?;
+            coordinator
+                .publish(None::<fn(&mut Superblock)>, None)
+                .await?;
             // As when it joined.
             for odd in [false, true] {
-                core.verify().await?;
+                coordinator.verify().await?;
                 slots::wipe_slot(drive.device(), drive.layout, odd).await?;
             }
             Ok(())

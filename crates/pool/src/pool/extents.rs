@@ -76,8 +76,8 @@ impl<D: BlockDevice + 'static> Pool<D> {
         from: u64,
         limit: usize,
     ) -> Result<Extents, PoolError> {
-        let core = &self.core;
-        let mut telling = core.telling(snapshot, since)?;
+        let coordinator = &self.coordinator;
+        let mut telling = coordinator.shard.telling(snapshot, since)?;
         let newest = since.map_or(snapshot, |since| since.max(snapshot));
         self.have_merged(newest).await?;
         let mut found = Extents {
@@ -87,10 +87,13 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let mut at = BlockNumber::of_byte(from);
         let mut leaves = 0;
         while at < telling.end {
-            if telling.version != core.state.borrow().tables.version() {
-                telling = core.telling(snapshot, since)?;
+            if telling.version != coordinator.shard.state.borrow().tables.version() {
+                telling = coordinator.shard.telling(snapshot, since)?;
             }
-            let (said, end) = core.extents_of_piece(&telling, at, &mut leaves).await?;
+            let (said, end) = coordinator
+                .shard
+                .extents_of_piece(&telling, at, &mut leaves)
+                .await?;
             found.next = found.take(&said, telling.holes, limit.max(1));
             if found.next.is_some() {
                 break;
@@ -108,11 +111,11 @@ impl<D: BlockDevice + 'static> Pool<D> {
     /// Has the maps know all that was written before a snapshot was taken. Nothing is written to
     /// its layers later, so one checkpoint is enough for it and all that are older.
     async fn have_merged(&self, snapshot: SnapshotId) -> Result<(), PoolError> {
-        let merged = &self.core.merged_before;
+        let merged = &self.coordinator.merged_before;
         if snapshot.0 < merged.get() {
             return Ok(());
         }
-        let next = self.core.state.borrow().tables.next_id;
+        let next = self.coordinator.shard.state.borrow().tables.next_id;
         self.checkpoint().await?;
         merged.set(next.max(merged.get()));
         Ok(())

@@ -13,11 +13,16 @@ use block::BlockDevice;
 impl<D: BlockDevice + 'static> Pool<D> {
     /// The pool as it stands.
     pub fn status(&self) -> PoolStatus {
-        let core = &self.core;
-        let published = core.published.borrow();
+        let coordinator = &self.coordinator;
+        let published = coordinator.published.borrow();
         let superblock = &published.superblock;
-        let zones = core.state.borrow().segments.vacant_zones(|_| true);
-        let zone_bytes = u64::from(core.zone_rows) * BLOCK_BYTES as u64;
+        let zones = coordinator
+            .shard
+            .state
+            .borrow()
+            .segments
+            .vacant_zones(|_| true);
+        let zone_bytes = u64::from(coordinator.shard.zone_rows) * BLOCK_BYTES as u64;
         let listed = superblock.members.iter().enumerate();
         let drives: Vec<DriveStatus> = listed
             .filter(|(_, member)| member.state != MEMBER_NONE)
@@ -25,64 +30,68 @@ impl<D: BlockDevice + 'static> Pool<D> {
                 id: DriveId(member.id),
                 index,
                 bytes: member.blocks.get() * BLOCK_BYTES as u64,
-                active: core.works(index, member),
+                active: coordinator.works(index, member),
                 free_bytes: zones[index] as u64 * zone_bytes,
-                health: core.array.health(index),
+                health: coordinator.shard.array.health(index),
             })
             .collect();
-        let cached = core
+        let cached = coordinator
             .peers()
             .iter()
             .map(|peer| peer.standing.get().cached_nodes);
         let cached: usize = cached.sum();
-        let others = core.overlay_blocks_of_others();
+        let others = coordinator.overlay_blocks_of_others();
         let (in_maps, counted) = {
-            let state = core.state.borrow();
+            let state = coordinator.shard.state.borrow();
             let segments = &state.segments;
             (segments.live_in_maps(), segments.live_data() + others)
         };
         // No more is admitted than is usable: what is counted beyond that was overwritten. Of a
         // pool that lost a drive the maps alone may hold more.
-        let used_blocks = counted.min(core.size().usable_blocks()).max(in_maps);
+        let used_blocks = counted
+            .min(coordinator.shard.size().usable_blocks())
+            .max(in_maps);
         PoolStatus {
             id: PoolId(superblock.pool_id),
             name: superblock.name(),
-            level: core.array.level,
-            width: core.width,
-            state: core.state_now(),
-            reason: core.offline.get(),
-            drives_to_spare: core.drives_to_spare(),
-            usable_bytes: core.size().usable_bytes(),
-            unreserved_bytes: core.size().unreserved_blocks() * BLOCK_BYTES as u64,
+            level: coordinator.shard.array.level,
+            width: coordinator.shard.width,
+            state: coordinator.state_now(),
+            reason: coordinator.shard.offline.get(),
+            drives_to_spare: coordinator.drives_to_spare(),
+            usable_bytes: coordinator.shard.size().usable_bytes(),
+            unreserved_bytes: coordinator.shard.size().unreserved_blocks() * BLOCK_BYTES as u64,
             used_bytes: used_blocks * BLOCK_BYTES as u64,
-            deleted_bytes: core.state.borrow().tables.doomed_blocks() * BLOCK_BYTES as u64,
-            removing: core.state.borrow().tables.unneeded(),
-            reserved_bytes: core.state.borrow().tables.promised() * BLOCK_BYTES as u64,
+            deleted_bytes: coordinator.shard.state.borrow().tables.doomed_blocks()
+                * BLOCK_BYTES as u64,
+            removing: coordinator.shard.state.borrow().tables.unneeded(),
+            reserved_bytes: coordinator.shard.state.borrow().tables.promised() * BLOCK_BYTES as u64,
             quarantined_bytes: self.quarantined_blocks() * BLOCK_BYTES as u64,
-            map_bytes: core.state.borrow().map_nodes * BLOCK_BYTES as u64,
-            map_cache_bytes: (core.cache.borrow().len() + cached) * BLOCK_BYTES,
-            map_cache_bytes_max: core.settings.map_cache_bytes,
+            map_bytes: coordinator.shard.state.borrow().map_nodes * BLOCK_BYTES as u64,
+            map_cache_bytes: (coordinator.shard.cache.borrow().len() + cached) * BLOCK_BYTES,
+            map_cache_bytes_max: coordinator.shard.settings.map_cache_bytes,
             segments: self.occupancy(),
             drives,
         }
     }
 
     fn quarantined_blocks(&self) -> u64 {
-        let core = &self.core;
-        let state = core.state.borrow();
+        let coordinator = &self.coordinator;
+        let state = coordinator.shard.state.borrow();
         let segments = state.quarantined.iter();
         let columns =
             segments.filter_map(|number| Some(state.segments.get(*number)?.columns.len()));
         let columns: usize = columns.sum();
         // Wide segments could be made of these zones.
-        let shape = core.rules().wide();
-        (columns * shape.data).div_ceil(shape.width()) as u64 * u64::from(core.zone_rows)
+        let shape = coordinator.shard.rules().wide();
+        (columns * shape.data).div_ceil(shape.width()) as u64
+            * u64::from(coordinator.shard.zone_rows)
     }
 
     /// Looks at every segment once: some thousands, some tens of thousands in the largest pools.
     fn occupancy(&self) -> Occupancy {
-        let core = &self.core;
-        let state = core.state.borrow();
+        let coordinator = &self.coordinator;
+        let state = coordinator.shard.state.borrow();
         let victim = state.cleaning.as_ref().map(|victim| victim.number);
         let busy = |number: SegmentNumber| {
             if state.lent.contains_key(&number) {
@@ -94,22 +103,22 @@ impl<D: BlockDevice + 'static> Pool<D> {
             }
         };
         let blocks = |columns: usize| {
-            let data = core.array.shape(columns).data as u64;
-            data * u64::from(core.zone_rows)
+            let data = coordinator.shard.array.shape(columns).data as u64;
+            data * u64::from(coordinator.shard.zone_rows)
         };
         let free = state
             .segments
-            .vacant_zones(|drive| core.array.takes_data(drive));
+            .vacant_zones(|drive| coordinator.shard.array.takes_data(drive));
         Occupancy {
-            free: formable(&free, core.formed_columns()) as u64,
+            free: formable(&free, coordinator.shard.formed_columns()) as u64,
             ..state.segments.occupancy(busy, blocks)
         }
     }
 
     /// A few words about what the pool is doing, for a log or a report of a fault.
     pub fn describe(&self) -> String {
-        let situation = self.core.situation();
-        let state = self.core.state.borrow();
+        let situation = self.coordinator.situation();
+        let state = self.coordinator.shard.state.borrow();
         let rows = |kind: Kind| {
             let of_kind = state.segments.table().values();
             let of_kind = of_kind.filter(|segment| segment.kind == kind);
@@ -139,16 +148,16 @@ impl<D: BlockDevice + 'static> Pool<D> {
             state.vacated.len(),
             state.map_nodes,
             state.tables.redirects.len(),
-            self.core.size(),
+            self.coordinator.shard.size(),
             state.segments.free_zones(|_| true),
-            self.core.offline.get(),
+            self.coordinator.shard.offline.get(),
         )
     }
 
     /// Running totals; of other shards as they last told.
     pub fn counters(&self) -> Counters {
-        let mut all = self.core.array.counters.get();
-        for peer in self.core.peers() {
+        let mut all = self.coordinator.shard.array.counters.get();
+        for peer in self.coordinator.peers() {
             all.add(peer.standing.get().counters);
         }
         all
@@ -157,6 +166,6 @@ impl<D: BlockDevice + 'static> Pool<D> {
     /// The next event, earliest first; `None` once the pool is closed and all have been taken.
     /// Events go to one reader.
     pub async fn next_event(&self) -> Option<PoolEvent> {
-        self.core.array.events.next().await
+        self.coordinator.shard.array.events.next().await
     }
 }

@@ -15,7 +15,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
         after: &Tables,
     ) -> Result<(), PoolError> {
         let (before, bytes) = (tables_bytes(before), tables_bytes(after) as u64);
-        let allowed = self.core.table_room().for_volumes();
+        let allowed = self.coordinator.table_room().for_volumes();
         match bytes > before as u64 && bytes > allowed {
             true => Err(PoolError::TablesFull { bytes, allowed }),
             false => Ok(()),

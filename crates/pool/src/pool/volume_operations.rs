@@ -134,21 +134,23 @@ impl<D: BlockDevice + 'static> Pool<D> {
         promises: bool,
         change: impl FnOnce(&mut Tables) -> Result<T, PoolError>,
     ) -> Result<T, PoolError> {
-        let _turn = self.core.changes_lock.lock().await;
-        if promises && self.core.updates_wait() {
+        let _turn = self.coordinator.changes_lock.lock().await;
+        if promises && self.coordinator.updates_wait() {
             // What was overwritten must not count.
-            let merged = self.core.checkpoint_with(Resume::AtFreeze, |_| Ok(()));
+            let merged = self
+                .coordinator
+                .checkpoint_with(Resume::AtFreeze, |_| Ok(()));
             merged.await?;
         }
         // Room that was dealt to shards and that they do not use is not theirs meanwhile.
-        let _dealing = self.core.room_lock.lock().await;
-        let others = self.core.take_back_room(false).await?.blocks;
-        self.core
+        let _dealing = self.coordinator.room_lock.lock().await;
+        let others = self.coordinator.take_back_room(false).await?.blocks;
+        self.coordinator
             .change_tables(promises, |state, before| {
                 let changed = state.tables.change(change)?;
                 let more = state.tables.promised() > before.promised_blocks();
                 let committed = || state.committed_blocks_next() + others;
-                if more && committed() > self.core.size().usable_blocks() {
+                if more && committed() > self.coordinator.shard.size().usable_blocks() {
                     return Err(PoolError::NoSpace);
                 }
                 self.check_table_room(before, &state.tables)?;
@@ -158,7 +160,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
     }
 
     fn reserves(&self, id: VolumeId) -> bool {
-        let state = self.core.state.borrow();
+        let state = self.coordinator.shard.state.borrow();
         let found = state.tables.volumes.get(id);
         found.is_some_and(|volume| volume.reserved)
     }
@@ -203,7 +205,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             let volume = tables.volumes.get(id);
             volume.is_some_and(|volume| blocks < volume.blocks)
         };
-        if allow_shrink && smaller(&self.core.state.borrow().tables) {
+        if allow_shrink && smaller(&self.coordinator.shard.state.borrow().tables) {
             return self.shrink_volume(id, blocks).await;
         }
         self.change(promises, move |tables| {
@@ -233,8 +235,10 @@ impl<D: BlockDevice + 'static> Pool<D> {
             Ok(())
         };
         self.wholly(async move |pool: Pool<D>| {
-            let _turn = pool.core.changes_lock.lock().await;
-            pool.core.checkpoint_with(Resume::WhenDurable, shrink).await
+            let _turn = pool.coordinator.changes_lock.lock().await;
+            pool.coordinator
+                .checkpoint_with(Resume::WhenDurable, shrink)
+                .await
         })
         .await
     }
@@ -295,7 +299,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
 
     /// What the pool keeps for the volume's user.
     pub fn attributes(&self, id: VolumeId) -> Result<Vec<u8>, PoolError> {
-        let state = self.core.state.borrow();
+        let state = self.coordinator.shard.state.borrow();
         let volume = state.tables.volumes.get(id);
         let volume = volume.ok_or(PoolError::NotFound("volume"))?;
         Ok(volume.attributes.clone())
@@ -322,7 +326,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
     ) -> Result<Vec<SnapshotId>, PoolError> {
         let promises = volumes.iter().any(|(id, _)| self.reserves(*id));
         let volumes = volumes.to_vec();
-        let taken = self.core.entropy.milliseconds();
+        let taken = self.coordinator.entropy.milliseconds();
         self.change(promises, move |tables| {
             let mut names = BTreeSet::new();
             for (id, name) in &volumes {
@@ -396,7 +400,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
 
     /// Every volume.
     pub fn volumes(&self) -> Vec<VolumeInfo> {
-        let state = self.core.state.borrow();
+        let state = self.coordinator.shard.state.borrow();
         let info = |(id, volume): (&VolumeId, &Volume)| VolumeInfo {
             id: *id,
             name: volume.name.clone(),
@@ -411,7 +415,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
 
     /// Every snapshot.
     pub fn snapshots(&self) -> Vec<SnapshotInfo> {
-        let state = self.core.state.borrow();
+        let state = self.coordinator.shard.state.borrow();
         let info = |(id, snapshot): (&SnapshotId, &Snapshot)| SnapshotInfo {
             id: *id,
             name: snapshot.name.clone(),
@@ -426,13 +430,13 @@ impl<D: BlockDevice + 'static> Pool<D> {
 
     /// A volume to read and write.
     pub fn volume(&self, id: VolumeId) -> Result<PoolVolume<D>, PoolError> {
-        PoolVolume::new(self.core.shard.clone(), Holder::Volume(id))
+        PoolVolume::new(self.coordinator.shard.clone(), Holder::Volume(id))
             .ok_or(PoolError::NotFound("volume"))
     }
 
     /// A snapshot to read.
     pub fn snapshot_device(&self, id: SnapshotId) -> Result<PoolVolume<D>, PoolError> {
-        PoolVolume::new(self.core.shard.clone(), Holder::Snapshot(id))
+        PoolVolume::new(self.coordinator.shard.clone(), Holder::Snapshot(id))
             .ok_or(PoolError::NotFound("snapshot"))
     }
 }

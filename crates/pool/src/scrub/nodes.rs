@@ -60,7 +60,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 self.rest(&mut scrub.pace).await?;
                 let (version, step) = self.step(layer, block, scrub).await?;
                 // What it found may be of maps that are no more.
-                if self.state.borrow().tables.version() != version {
+                if self.shard.state.borrow().tables.version() != version {
                     continue;
                 }
                 from = step.next;
@@ -80,9 +80,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         block: BlockNumber,
         scrub: &Scrub,
     ) -> Result<(u64, Step), PoolError> {
-        let _reading = self.reading();
+        let _reading = self.shard.reading();
         let (version, root) = {
-            let state = self.state.borrow();
+            let state = self.shard.state.borrow();
             let found = state.tables.layers.get(layer);
             (state.tables.version(), found.and_then(|layer| layer.root))
         };
@@ -103,7 +103,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             }
             let node = self.patiently(async || match is_new {
                 true => self.read_node(entry).await,
-                false => self.load(entry).await,
+                false => self.shard.load(entry).await,
             });
             let sound = match node.await {
                 Err(IoError::NotReady) => return Err(IoError::NotReady.into()),
@@ -154,7 +154,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Reads a node from the drives, whatever memory has.
     async fn read_node(&self, entry: Entry) -> Result<Arc<Node>, IoError> {
         let one = Buffer::new(BLOCK_BYTES);
-        let (buffer, read) = self.read_run([entry].into_iter(), one).await;
+        let (buffer, read) = self.shard.read_run([entry].into_iter(), one).await;
         read?;
         Node::parse(buffer).map(Arc::new).ok_or(IoError::Internal)
     }
@@ -172,12 +172,12 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         scrub.report.nodes += step.seen.len() as u64;
         let losses = &mut scrub.losses;
         if let Some(start) = step.lost_from {
-            self.state.borrow_mut().unmapped.insert(LayerBlock {
+            self.shard.state.borrow_mut().unmapped.insert(LayerBlock {
                 layer,
                 block: start,
             });
         }
-        let state = self.state.borrow();
+        let state = self.shard.state.borrow();
         for lost in &step.lost {
             losses.lose_node(&state.tables, layer, lost.start, Some(lost.end));
         }
@@ -213,7 +213,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 let data: Vec<&[u8]> = good.iter().map(|block| &block[..]).collect();
                 redundancy::generate(shape, &data, &mut redundant, 0);
                 good.append(&mut redundant);
-                self.rewrite(image, &segment.columns, row, good).await;
+                self.shard.rewrite(image, &segment.columns, row, good).await;
             }
         }
     }

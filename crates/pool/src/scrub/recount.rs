@@ -30,7 +30,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let Some(live) = live.as_ref().filter(|live| live.recount.whole) else {
             return 0;
         };
-        let mut state = self.state.borrow_mut();
+        let mut state = self.shard.state.borrow_mut();
         recount_data(&mut state, &live.recount) + recount_maps(&mut state, live, maps)
     }
 }

@@ -77,17 +77,17 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         strays: Vec<Live>,
         scrub: &mut Scrub,
     ) -> Result<Vec<Live>, PoolError> {
-        let _reading = self.reading();
+        let _reading = self.shard.reading();
         let mut readable = Vec::with_capacity(strays.len());
         for stray in strays {
-            let Some(columns) = self.columns(number) else {
+            let Some(columns) = self.shard.columns(number) else {
                 break;
             };
             if self.is_readable(&columns, stray.entry).await? {
                 readable.push(stray);
             } else if let Some((owner, readers)) = self.find_readers(stray).await {
                 scrub.losses.lose(owner, &readers);
-                self.lose_block(owner);
+                self.shard.lose_block(owner);
             }
         }
         Ok(readable)
@@ -98,7 +98,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         // The cleaner marks what it moves as well.
         let _alone = self.upkeep_lock.lock().await;
         let stays = {
-            let state = self.state.borrow();
+            let state = self.shard.state.borrow();
             let segment = state.segments.get(number);
             let generation = segment.map(|segment| segment.generation);
             let settled = state.settled.contains(&number) && !state.in_limbo(number);
@@ -107,7 +107,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         if stays || self.ends() {
             return 0;
         }
-        let share = self.state.borrow().share;
+        let share = self.shard.state.borrow().share;
         let mut by_shard: BTreeMap<ShardId, Vec<Live>> = BTreeMap::new();
         for stray in strays {
             by_shard

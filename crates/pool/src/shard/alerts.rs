@@ -67,10 +67,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Tells of the space in use, as of the last checkpoint, if a mark was passed.
     pub fn watch_space(&self) {
         let (used, with_pending) = {
-            let state = self.state.borrow();
+            let state = self.shard.state.borrow();
             (state.held_blocks(), state.live_at_most())
         };
-        let usable = self.size().usable_blocks();
+        let usable = self.shard.size().usable_blocks();
         let before = self.alerts.mark_percent.get();
         let now = mark(used, usable, before, self.alerts.refused_at.get());
         let next = MARKS.iter().find(|mark| **mark > now);
@@ -79,20 +79,20 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         // and more seldom in large pools, where a look takes longer.
         let step = (usable / 16).saturating_sub(LOOK_BLOCKS);
         let later = with_pending + step.max(usable / 64).max(1);
-        self.look_at_blocks.set(next.max(later));
+        self.shard.look_at_blocks.set(next.max(later));
         self.tell_space(now);
     }
 
     /// A write was refused for want of space.
     pub fn refused(&self) {
         if self.alerts.mark_percent.get() != FULL {
-            let held = self.state.borrow().held_blocks();
+            let held = self.shard.state.borrow().held_blocks();
             self.alerts.refused_at.set(held);
         }
         self.tell_space(FULL);
-        let short = self.generations_are_short(&self.state.borrow());
+        let short = self.generations_are_short(&self.shard.state.borrow());
         if short && !self.alerts.generations_end.replace(true) {
-            self.array.events.push(PoolEvent::GenerationsEnd);
+            self.shard.array.events.push(PoolEvent::GenerationsEnd);
         }
     }
 
@@ -101,21 +101,21 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             return;
         }
         let bytes = |blocks: u64| blocks * BLOCK_BYTES as u64;
-        self.array.events.push(PoolEvent::Space {
+        self.shard.array.events.push(PoolEvent::Space {
             mark_percent,
-            used_bytes: bytes(self.state.borrow().held_blocks()),
-            usable_bytes: bytes(self.size().usable_blocks()),
+            used_bytes: bytes(self.shard.state.borrow().held_blocks()),
+            usable_bytes: bytes(self.shard.size().usable_blocks()),
         });
     }
 
     /// A member is in use: it has not failed, and is there.
     pub fn works(&self, index: usize, member: &Member) -> bool {
-        member.state == MEMBER_ACTIVE && self.array.is_live(index)
+        member.state == MEMBER_ACTIVE && self.shard.array.is_live(index)
     }
 
     /// How well the pool is now.
     pub fn state_now(&self) -> PoolState {
-        if self.offline.get().is_some() {
+        if self.shard.offline.get().is_some() {
             return PoolState::Offline;
         }
         let published = self.published.borrow();
@@ -133,18 +133,21 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let before = self.alerts.state.replace(Some(state));
         // A pool is online unless it says otherwise.
         if before.unwrap_or(PoolState::Online) != state {
-            let reason = self.offline.get();
-            self.array.events.push(PoolEvent::State { state, reason });
+            let reason = self.shard.offline.get();
+            self.shard
+                .array
+                .events
+                .push(PoolEvent::State { state, reason });
         }
     }
 
     /// Blocks that are to move to segments which lack fewer drives, those that no such segments can
     /// be made for, and those that cannot be moved.
     fn left_to_rebuild(&self) -> (u64, u64, u64) {
-        let state = self.state.borrow();
+        let state = self.shard.state.borrow();
         let lacks_more = self.lacks_more();
         let (mut left, mut waiting, mut stuck) = (0, 0, 0);
-        for (number, segment) in state.segments.lacking(self.array.taking_mask()) {
+        for (number, segment) in state.segments.lacking(self.shard.array.taking_mask()) {
             let unreadable = state.attempts.why_stuck(number) == Some(Stuck::Unreadable);
             let blocks = match (unreadable, lacks_more(segment)) {
                 (true, _) => &mut stuck,
@@ -160,7 +163,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     pub fn watch_rebuild(&self) {
         let (left, waiting, stuck) = self.left_to_rebuild();
         let told = |left_blocks, total_blocks| {
-            self.array.events.push(PoolEvent::Rebuild {
+            self.shard.array.events.push(PoolEvent::Rebuild {
                 left_blocks,
                 total_blocks,
             });
@@ -170,7 +173,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             _ if left == 0 && waiting > 0 => {
                 if !matches!(before, Some(Rebuild::Waits)) {
                     let left_blocks = waiting + stuck;
-                    self.array
+                    self.shard
+                        .array
                         .events
                         .push(PoolEvent::RebuildWaits { left_blocks });
                 }
@@ -184,7 +188,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 })
             }
             Some(Rebuild::Moves { .. }) if left == 0 && stuck > 0 => {
-                self.array
+                self.shard
+                    .array
                     .events
                     .push(PoolEvent::RebuildStuck { left_blocks: stuck });
                 None

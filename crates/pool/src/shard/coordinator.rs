@@ -18,7 +18,6 @@ use reactor::Instant;
 use reactor::sync::{Mutex, Notify};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeSet;
-use std::ops::Deref;
 use std::rc::Rc;
 
 /// The superblock as it was last published, and its tables.
@@ -97,17 +96,9 @@ pub(crate) struct Coordinator<D> {
     pub quarantine_until: Cell<Instant>,
 }
 
-impl<D> Deref for Coordinator<D> {
-    type Target = Core<D>;
-
-    fn deref(&self) -> &Core<D> {
-        &self.shard
-    }
-}
-
 impl<D: BlockDevice + 'static> Coordinator<D> {
     /// There is no more work to be done.
     pub fn ends(&self) -> bool {
-        self.stopping.get() || self.offline.get().is_some()
+        self.shard.stopping.get() || self.shard.offline.get().is_some()
     }
 }

@@ -60,11 +60,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// A look at regular intervals: has what waits for the maps merged when hosts are quiet.
     pub fn merge_when_idle(&self) {
         // A cramped pool may have room as soon as the maps know what it holds.
-        let updates = match self.array.cramped.get() {
+        let updates = match self.shard.array.cramped.get() {
             Some(_) => 0,
             None => {
-                let small = self.size().usable_blocks() / SMALL_POOL;
-                small.min(self.settings.checkpoint_updates as u64)
+                let small = self.shard.size().usable_blocks() / SMALL_POOL;
+                small.min(self.shard.settings.checkpoint_updates as u64)
             }
         };
         if self
@@ -72,7 +72,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             .wants_merge(self.host_blocks_changed(), updates)
         {
             self.merge_due.set(true);
-            self.upkeep.notify_one();
+            self.shard.upkeep.notify_one();
         }
     }
 }

@@ -21,13 +21,13 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     pub async fn settle(&self) -> Result<(), IoError> {
         let settled = self.publish(None::<fn(&mut Superblock)>, None).await;
         // There may be something to rebuild.
-        self.upkeep.notify_one();
+        self.shard.upkeep.notify_one();
         settled.map_err(|_| IoError::DeviceGone)
     }
 
     /// Tables to publish. Others have their turns meanwhile.
     pub async fn write_down(&self, body: Body) -> Rc<WrittenTables> {
-        Rc::new(WrittenTables::of(body, self.settings.entries_in_a_row).await)
+        Rc::new(WrittenTables::of(body, self.shard.settings.entries_in_a_row).await)
     }
 
     /// Writes the next superblock, changed by `change`, to every live drive, with new tables or
@@ -46,10 +46,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         // Only now: another task may have published later tables while this one waited.
         let tables = tables.unwrap_or_else(|| self.published.borrow().tables.clone());
         loop {
-            if let Some(reason) = self.offline.get() {
+            if let Some(reason) = self.shard.offline.get() {
                 return Err(PoolError::Offline(reason));
             }
-            let failed = self.array.newly_failed.borrow().clone();
+            let failed = self.shard.array.newly_failed.borrow().clone();
             if failed.is_empty() && settled && !std::mem::take(&mut once_more) {
                 self.tell_newest();
                 return Ok(());
@@ -85,11 +85,12 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 published.superblock = next;
                 published.tables = tables.clone();
             }
-            self.array
+            self.shard
+                .array
                 .newly_failed
                 .borrow_mut()
                 .retain(|drive| !failed.contains(drive));
-            if self.array.serving.get() {
+            if self.shard.array.serving.get() {
                 self.watch_state();
             }
         }
@@ -98,7 +99,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Every drive has the last superblock: stripes tell of it from now on.
     fn tell_newest(&self) {
         let content = self.published.borrow().superblock.content();
-        if self.newest.replace(content) != content {
+        if self.shard.newest.replace(content) != content {
             self.tell_all(|| Order::Newest(content));
         }
     }
@@ -112,12 +113,12 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             if let Some(member) = member.filter(|member| member.state == MEMBER_ACTIVE) {
                 member.state = MEMBER_FAILED;
                 changed = true;
-                let change = match self.array.is_placed(*index) {
+                let change = match self.shard.array.is_placed(*index) {
                     true => DriveChange::Failed,
                     false if self.label_damaged.contains(index) => DriveChange::LabelDamaged,
                     false => DriveChange::Missing,
                 };
-                self.array.tell(*index, member.id, change);
+                self.shard.array.tell(*index, member.id, change);
             }
         }
         if changed {
@@ -138,7 +139,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             next.members.len() - count(MEMBER_NONE),
         );
         if active == 0 || active + lost_max(next) < listed {
-            self.go_offline(OfflineReason::TooManyDrivesFailed);
+            self.shard.go_offline(OfflineReason::TooManyDrivesFailed);
             return Err(PoolError::Offline(OfflineReason::TooManyDrivesFailed));
         }
         Ok(())
@@ -156,7 +157,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// True when every live drive that the superblock lists has it.
     async fn write_everywhere(&self, next: &Superblock, tables: &Encoded, ends: Ends) -> bool {
-        let live = self.array.live().into_iter();
+        let live = self.shard.array.live().into_iter();
         let listed = live.filter(|(index, drive)| next.members[*index].id == drive.id);
         let writes = listed.map(|(index, drive)| {
             let mut superblock = next.clone();
@@ -166,7 +167,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 let write = slots::write(drive.device(), &superblock, drive.layout, tables, ends);
                 let result = drive.ask(write).await;
                 if result.is_err() {
-                    self.array.fail(index, &drive);
+                    self.shard.array.fail(index, &drive);
                 }
                 result.is_ok()
             }
@@ -176,7 +177,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// Zones that the next superblock names.
     pub fn named_apart(&self) -> Vec<Zone> {
-        let state = self.state.borrow();
+        let state = self.shard.state.borrow();
         let zones = state.segments.zones();
         match Mutation::NamesWhatItUses.is_planted() {
             true => zones.used_next(),

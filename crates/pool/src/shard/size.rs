@@ -114,7 +114,7 @@ impl<D: BlockDevice + 'static> Core<D> {
 impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Whether a segment lacks more drives than new ones would.
     pub fn lacks_more(&self) -> impl Fn(&Segment) -> bool + use<D> {
-        let (taking, most) = (self.array.taking_mask(), self.columns_without());
+        let (taking, most) = (self.shard.array.taking_mask(), self.shard.columns_without());
         move |segment| segment.columns_without(taking) > most
     }
 
@@ -124,7 +124,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         state: &'a State,
     ) -> impl Iterator<Item = (SegmentNumber, Kind)> + use<'a, D> {
         let lacks_more = self.lacks_more();
-        let lacking = state.segments.lacking(self.array.taking_mask());
+        let lacking = state.segments.lacking(self.shard.array.taking_mask());
         lacking
             .filter(move |(number, segment)| {
                 lacks_more(segment) && segment.live() > 0 && !state.attempts.is_stuck(*number)
@@ -139,22 +139,22 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// are others in the place of those that are gone, or less to hold.
     pub fn judge_room(&self) {
         let lacks_room = |cramped: Option<usize>| {
-            let before = self.array.cramped.replace(cramped);
-            let size = self.size();
-            let state = self.state.borrow();
+            let before = self.shard.array.cramped.replace(cramped);
+            let size = self.shard.size();
+            let state = self.shard.state.borrow();
             let held = state.held_blocks() + state.new_at_most() + self.overlay_blocks_of_others();
-            let updates = self.settings.checkpoint_updates as u64;
+            let updates = self.shard.settings.checkpoint_updates as u64;
             let kept = size.map_reserve_nodes(state.map_nodes, updates);
             let lacks = held > size.usable_blocks() || self.nodes_storable(&state) < kept;
-            self.array.cramped.set(before);
+            self.shard.array.cramped.set(before);
             lacks
         };
         let widest = self.width_with_gone().filter(|_| lacks_room(None));
         self.set_cramped(widest.map(|widest| {
-            let level = self.array.level;
+            let level = self.shard.array.level;
             let fits =
                 |width: &usize| level.allows_width(*width, widest) && !lacks_room(Some(*width));
-            let mut narrower = self.array.taking() + 1..widest;
+            let mut narrower = self.shard.array.taking() + 1..widest;
             narrower.find(fits).unwrap_or(widest)
         }));
     }
@@ -163,22 +163,22 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// lack: no more than those, or the pool could lose fewer drives than it promises. `None` where
     /// none would be lacking, one is about to leave, or mirrors are as wide as ever in any case.
     pub fn width_with_gone(&self) -> Option<usize> {
-        let level = self.array.level;
-        if level == Level::Raid1 || !self.array.leaving.borrow().is_empty() {
+        let level = self.shard.array.level;
+        if level == Level::Raid1 || !self.shard.array.leaving.borrow().is_empty() {
             return None;
         }
         let members = quorum::members(&self.published.borrow().superblock);
-        let width = level.shape(self.width.min(members)).width();
-        let missing = width.saturating_sub(self.array.taking());
+        let width = level.shape(self.shard.width.min(members)).width();
+        let missing = width.saturating_sub(self.shard.array.taking());
         let allowed = 1..=level.drives_lost_max(width);
         (width <= members && allowed.contains(&missing)).then_some(width)
     }
 
     pub fn set_cramped(&self, cramped: Option<usize>) {
-        if self.array.cramped.replace(cramped) != cramped {
+        if self.shard.array.cramped.replace(cramped) != cramped {
             tracing::warn!(?cramped, "room without the drives that are gone");
             self.tell_all(|| Order::Cramped(cramped));
-            self.work.notify_one();
+            self.shard.work.notify_one();
         }
     }
 
@@ -186,31 +186,31 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// narrower than usual if drives are missing or full, but for a cramped pool.
     pub fn shape_of_new(&self, free: &[usize], kind: Kind) -> (Shape, usize) {
         let available = free.iter().filter(|zones| **zones > 0).count();
-        let rules = self.rules();
-        let cramped = self.array.cramped.get();
+        let rules = self.shard.rules();
+        let cramped = self.shard.array.cramped.get();
         let shape = match kind {
             Kind::Narrow => rules.narrow(),
             // A mirror keeps its copies: narrower would be less redundant.
-            Kind::Wide | Kind::Map if self.array.level == Level::Raid1 => rules.wide(),
+            Kind::Wide | Kind::Map if self.shard.array.level == Level::Raid1 => rules.wide(),
             Kind::Wide | Kind::Map => {
-                let width = cramped.unwrap_or(self.width.min(available));
-                self.array.level.shape(width)
+                let width = cramped.unwrap_or(self.shard.width.min(available));
+                self.shard.array.level.shape(width)
             }
         };
         // A column may lack a zone only for want of a drive, never for want of space.
-        let missing = shape.width().saturating_sub(self.array.taking());
+        let missing = shape.width().saturating_sub(self.shard.array.taking());
         (shape, missing.min(shape.redundant))
     }
 
     /// How many nodes find room in segments of the map that could be formed now.
     pub fn nodes_storable(&self, state: &State) -> u64 {
         let (shape, formable) = self.formable_now(state, Kind::Map);
-        formable as u64 * shape.data as u64 * u64::from(self.zone_rows)
+        formable as u64 * shape.data as u64 * u64::from(self.shard.zone_rows)
     }
 
     /// The shape of a new segment, and how many the free zones and the tables have room for.
     fn formable_now(&self, state: &State, kind: Kind) -> (Shape, usize) {
-        let takes = |drive| self.array.takes_data(drive);
+        let takes = |drive| self.shard.array.takes_data(drive);
         self.formable_of(state, kind, &state.segments.free_zones(takes))
     }
 
@@ -230,7 +230,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// Free zones have room for more segments of data than may be made.
     pub fn generations_are_short(&self, state: &State) -> bool {
-        let takes = |drive| self.array.takes_data(drive);
+        let takes = |drive| self.shard.array.takes_data(drive);
         let free = state.segments.free_zones(takes);
         let (_, formable) = self.formable_by_zones(&free, Kind::Wide);
         formable > state.segments.generations_left(Kind::Wide)

@@ -145,7 +145,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let published = self.published.borrow();
         let superblock = &published.superblock;
         let zones = zones(superblock).into_iter().map(u64::from).sum();
-        let narrow = self.array.level.narrow(self.width);
+        let narrow = self.shard.array.level.narrow(self.shard.width);
         TableRoom::of(superblock.slot_blocks.get(), narrow, zones)
     }
 

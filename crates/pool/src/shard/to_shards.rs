@@ -87,17 +87,19 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let gone = OfflineReason::CoreStopped;
         match answer.recv().await {
             Some(answer) => Ok(answer),
-            None if self.array.lease.has_ended() => Err(PoolError::Offline(OfflineReason::Closing)),
+            None if self.shard.array.lease.has_ended() => {
+                Err(PoolError::Offline(OfflineReason::Closing))
+            }
             None => {
-                self.go_offline(gone);
-                Err(PoolError::Offline(self.offline.get().unwrap_or(gone)))
+                self.shard.go_offline(gone);
+                Err(PoolError::Offline(self.shard.offline.get().unwrap_or(gone)))
             }
         }
     }
 
     /// What other shards need to know of a member, for the handle at a position.
     pub fn member(&self, index: usize, position: usize) -> Option<MemberDrive> {
-        let drive = self.array.drive(index)?;
+        let drive = self.shard.array.drive(index)?;
         Some(MemberDrive {
             index,
             position,
@@ -152,19 +154,19 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             .iter()
             .filter_map(|(index, position)| self.member(*index, *position))
             .collect();
-        let share = self.state.borrow().share;
+        let share = self.shard.state.borrow().share;
         Begin {
-            settings: self.settings,
-            level: self.array.level,
-            secret: self.secret,
-            incarnation: self.incarnation.get(),
-            newest: self.newest.get(),
-            width: self.width,
-            zone_rows: self.zone_rows,
+            settings: self.shard.settings,
+            level: self.shard.array.level,
+            secret: self.shard.secret,
+            incarnation: self.shard.incarnation.get(),
+            newest: self.shard.newest.get(),
+            width: self.shard.width,
+            zone_rows: self.shard.zone_rows,
             members,
-            cramped: self.array.cramped.get(),
+            cramped: self.shard.array.cramped.get(),
             share: Share { shard, ..share },
-            sequence: self.state.borrow().log.applied(),
+            sequence: self.shard.state.borrow().log.applied(),
             view,
             recovered,
         }
@@ -172,7 +174,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// The maps and segments as they are now.
     pub fn view(&self) -> View {
-        let state = self.state.borrow();
+        let state = self.shard.state.borrow();
         View {
             tables: state.tables.shown(),
             segments: state.segments.table().clone(),
@@ -186,7 +188,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// There may be segments where there were none.
     pub fn have_others_look(&self) {
-        self.looks.set(self.looks.get() + 1);
+        self.shard.looks.set(self.shard.looks.get() + 1);
         self.tell_all(|| Order::Look);
     }
 
@@ -198,7 +200,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// Tells every shard whether space is short.
     pub fn be_frugal(&self, frugal: bool) {
-        let before = std::mem::replace(&mut self.state.borrow_mut().frugal, frugal);
+        let before = std::mem::replace(&mut self.shard.state.borrow_mut().frugal, frugal);
         if before != frugal {
             self.tell_all(|| Order::Frugal(frugal));
         }
@@ -217,7 +219,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// The totals of all shards, of the others as they last told.
     fn counters_as_known(&self) -> Counters {
-        let mut counters = self.array.counters.get();
+        let mut counters = self.shard.array.counters.get();
         for peer in self.peers().iter() {
             counters.add(peer.standing.get().counters);
         }
@@ -228,8 +230,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     pub fn space_may_pass_a_mark(&self) -> bool {
         let others = self.peers().iter().map(|peer| peer.standing.get());
         let others: u64 = others.map(|standing| standing.new_blocks_most).sum();
-        let at_most = self.state.borrow().live_at_most();
-        at_most + others >= self.look_at_blocks.get()
+        let at_most = self.shard.state.borrow().live_at_most();
+        at_most + others >= self.shard.look_at_blocks.get()
     }
 
     /// Acts on what another shard reports.
@@ -237,10 +239,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         match report {
             Report::Failed { drives, reply } => {
                 for (index, id) in drives {
-                    self.array.fail_member(index, id);
+                    self.shard.array.fail_member(index, id);
                 }
                 drop(reactor::spawn(async move {
-                    let settled = self.settle_membership().await;
+                    let settled = self.shard.settle_membership().await;
                     // A shard that has gone waits for nothing.
                     let _ = reply.try_send(settled);
                 }));
@@ -268,30 +270,30 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             Report::Asked => self.idle_merge.ask(),
             Report::Standing(shard, mut standing) => {
                 // Who complained before it was told to look will do so again, or not.
-                standing.starved &= standing.looks == self.looks.get();
+                standing.starved &= standing.looks == self.shard.looks.get();
                 if let Some(peer) = self.peer(shard) {
                     peer.standing.set(*standing);
                 }
-                let frees = self.state.borrow().emptied.awaiting_logs() > 0;
+                let frees = self.shard.state.borrow().emptied.awaiting_logs() > 0;
                 if standing.starved
                     || standing.overlay_full
                     || frees
                     || self.space_may_pass_a_mark()
                 {
-                    self.upkeep.notify_one();
+                    self.shard.upkeep.notify_one();
                 }
                 let dirty = self.others_dirty.get() || standing.dirty;
                 self.others_dirty.set(dirty);
             }
-            Report::Event(event) => self.array.events.push(event),
-            Report::Offline(reason) => self.go_offline(reason),
+            Report::Event(event) => self.shard.array.events.push(event),
+            Report::Offline(reason) => self.shard.go_offline(reason),
         }
     }
 
     /// Gives another shard a segment to write, if there is one for its purpose.
     fn lend(&self, shard: ShardId, class: Class, ahead: bool) -> Option<(SegmentNumber, Segment)> {
-        let rules = self.rules();
-        let mut state = self.state.borrow_mut();
+        let rules = self.shard.rules();
+        let mut state = self.shard.state.borrow_mut();
         let state = &mut *state;
         let (kind, kept) = match class {
             Class::HostWide => (
@@ -307,7 +309,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             .map(|(number, _)| number)
             .collect();
         if ready.len() <= kept {
-            self.upkeep.notify_one();
+            self.shard.upkeep.notify_one();
             return None;
         }
         let number = ready[0];
@@ -325,13 +327,13 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     pub fn room_came_back(&self) {
         if !self.peers().is_empty() {
             self.room_due.set(true);
-            self.upkeep.notify_one();
+            self.shard.upkeep.notify_one();
         }
     }
 
     /// Tells the other shards which drives take no new segments.
     pub fn tell_leaving(&self) {
-        self.tell_all(|| Order::Leaving(self.array.leaving.borrow().clone()));
+        self.tell_all(|| Order::Leaving(self.shard.array.leaving.borrow().clone()));
     }
 }
 

@@ -29,7 +29,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let _alone = self.room_lock.lock().await;
         let failed = |_: PoolError| IoError::DeviceGone;
         let mut looks = Looks::new();
-        while looks.again(&self.state.borrow()) {
+        while looks.again(&self.shard.state.borrow()) {
             match self.share_out(shard, blocks).await.map_err(failed)? {
                 Dealt::Enough => return Ok(()),
                 Dealt::TooLittle { dirty: false } => break,
@@ -74,17 +74,17 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Takes back what no shard uses and deals it anew.
     async fn share_out(&self, shard: ShardId, blocks: u64) -> Result<Dealt, PoolError> {
         let others = self.take_back_room(false).await?;
-        let usable = self.size().usable_blocks();
-        let dirty = others.dirty || self.state.borrow().may_hold_less();
+        let usable = self.shard.size().usable_blocks();
+        let dirty = others.dirty || self.shard.state.borrow().may_hold_less();
         let (spare, each, asked) = {
-            let state = self.state.borrow();
+            let state = self.shard.state.borrow();
             let used = state.held_blocks() + state.room + others.blocks;
             let spare = usable.saturating_sub(used);
             let asked = if blocks <= spare { blocks } else { 0 };
             (spare, (spare - asked) / state.share.shards, asked)
         };
         let dealt = |to: ShardId| if to == shard { each + asked } else { each };
-        self.state.borrow_mut().room += dealt(ShardId::FIRST);
+        self.shard.state.borrow_mut().room += dealt(ShardId::FIRST);
         let told: Vec<_> = self
             .peers()
             .iter()
@@ -106,11 +106,11 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// all that was admitted without a look at the map has been answered.
     pub async fn take_back_room(&self, exactly: bool) -> Result<Usage, PoolError> {
         let others = self.ask_all(|reply| Order::Use { exactly, reply });
-        self.take_back_unused();
+        self.shard.take_back_unused();
         let others = others.await?;
         if exactly {
-            drop(self.outlast_guesses().await);
-            self.take_back_unused();
+            drop(self.shard.outlast_guesses().await);
+            self.shard.take_back_unused();
         }
         Ok(Usage {
             blocks: others.iter().map(|usage| usage.blocks).sum(),
