@@ -79,8 +79,9 @@ impl<D: BlockDevice + 'static> Drop for Gate<'_, D> {
 }
 
 impl<D: BlockDevice + 'static> Core<D> {
-    /// Seals every segment of this shard, or of none, that is open or ready and lacks a drive.
-    pub fn drop_dead_segments(&self, state: &mut State) {
+    /// Seals every segment of this shard, or of none, that is open or ready and lacks a drive;
+    /// returns them.
+    pub fn drop_dead_segments(&self, state: &mut State) -> Vec<SegmentNumber> {
         let rules = self.rules();
         let dead = |segment: &Segment| {
             segment.state != SegmentState::Sealed && !rules.accepts(&segment.columns)
@@ -89,17 +90,17 @@ impl<D: BlockDevice + 'static> Core<D> {
             .segments
             .table()
             .iter()
-            .filter(|(number, segment)| dead(segment) && !state.lent.contains_key(number))
+            .filter(|(number, segment)| dead(segment) && !state.ready.is_lent(**number))
             .map(|(number, _)| *number)
             .collect();
-        for number in numbers {
-            if let Some(segment) = state.segments.get_mut(number) {
+        for number in &numbers {
+            if let Some(segment) = state.segments.get_mut(*number) {
                 segment.state = SegmentState::Sealed;
             }
-            for open in state.open.iter_mut().chain([&mut state.map_open]) {
-                open.take_if(|open| *open == number);
-            }
+            state.open.forget(*number);
+            state.ready.used(*number);
         }
+        numbers
     }
 }
 
@@ -189,7 +190,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
 
     /// Has every shard set its updates aside, and notes where the logs stand.
     async fn freeze(&self) -> Result<Cut, PoolError> {
-        let orders = std::mem::take(&mut self.shard.state.borrow_mut().at_freeze);
+        let orders = self.at_freeze.take();
         let frozen = self.ask_all(|reply| Order::Freeze {
             cut_off: orders.cut_off.clone(),
             seal: orders.seal,
@@ -214,7 +215,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         if orders.seal {
             state.seal_open();
         }
-        self.shard.drop_dead_segments(state);
+        let dead = self.shard.drop_dead_segments(state);
+        self.own_map.close(&dead);
         self.let_go(state);
         state.set_aside();
         let data = state
@@ -246,7 +248,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             segment.sequence = written.sequence;
         }
         if written.state == SegmentState::Sealed {
-            state.lent.remove(&written.number);
+            state.ready.returned(written.number);
         }
     }
 
@@ -348,7 +350,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     ) -> Result<(), PoolError> {
         let victims = {
             let state = self.shard.state.borrow();
-            let nodes = state.map_nodes.saturating_add_signed(writer.nodes.get());
+            let nodes = self.own_map.nodes_after(writer.nodes.get());
             let share = self.shard.size().map_share(nodes);
             let mut sealed: Vec<(i64, SegmentNumber)> = state
                 .segments
@@ -397,12 +399,13 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let lacking = lacking.map(|(number, _)| (writer.live_nodes_in(state, number), number));
         let lacking: Vec<(i64, SegmentNumber)> = lacking.collect();
         if lacking.is_empty() {
-            self.map_waits.set(None);
+            self.own_map.waits.set(None);
             return emptiest.into_iter().map(|(_, number)| number).collect();
         }
         let storable = self.nodes_storable(state);
         // Every node above one that moves is written too.
-        let mut room = storable.saturating_sub(state.map_nodes / INNER_NODES_SHARE + MORE_NODES);
+        let mut room =
+            storable.saturating_sub(self.own_map.nodes() / INNER_NODES_SHARE + MORE_NODES);
         let (mut victims, mut left_out) = (BTreeSet::new(), false);
         for (live, number) in emptiest.into_iter().chain(lacking) {
             let live = live.max(0) as u64;
@@ -412,7 +415,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 room -= live;
             }
         }
-        self.map_waits.set(left_out.then_some(storable));
+        self.own_map.waits.set(left_out.then_some(storable));
         victims
     }
 
@@ -432,7 +435,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             live.merged(&nodes, &blocks, &state.tables, &tables);
         }
         state.replace_tables(Arc::new(tables));
-        state.map_nodes = state.map_nodes.saturating_add_signed(writer.nodes.get());
+        self.own_map.merged(writer.nodes.get());
         let miscounted = state.segments.apply_tree_changes(&writer.changes.borrow());
         self.shard
             .array
@@ -443,7 +446,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         Ok(Counts {
             slice_blocks: state.share.slice_blocks as u32,
             next_generation: state.segments.next_generation(),
-            map_nodes: state.map_nodes,
+            map_nodes: self.own_map.nodes(),
         })
     }
 
@@ -462,7 +465,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     fn free(self: &Rc<Self>, cut: &Cut) {
         let mut state = self.shard.state.borrow_mut();
         let state = &mut *state;
-        state.unannounced.clear();
+        state.ready.announced();
         state.emptied.merged();
         let dead: Vec<SegmentNumber> = state
             .segments
@@ -481,7 +484,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             .collect();
         // Readers of this era may have looked the map up before it was merged.
         let dead = dead.into_iter().map(Freed::Segment);
-        let vacated = state.vacated.drain(..).map(Freed::Zone);
+        let vacated = self.vacated.take().into_iter().map(Freed::Zone);
         let freed = dead.chain(vacated);
         state.eras.free(freed);
         self.hold_for_others(state);
@@ -491,7 +494,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             .settled
             .iter()
             .filter(|number| state.segments.get(**number).is_some());
-        state.settled = settled.copied().collect();
+        state.victims.settle(settled.copied().collect());
         self.shard.upkeep.notify_one();
         self.unbalanced.notify_one();
     }

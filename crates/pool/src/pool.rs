@@ -45,6 +45,7 @@ use crate::shard::coordinator::{Coordinator, Published};
 use crate::shard::core::{Core, Link};
 use crate::shard::idle_merge::IdleMerge;
 use crate::shard::messages::{End, Order, Wiring, wire};
+use crate::shard::own_map::OwnMap;
 use crate::shard::retries::Retries;
 use crate::shard::state::State;
 use crate::shard::table_room::updates_worth_tables;
@@ -389,10 +390,9 @@ fn assemble<D: BlockDevice + 'static>(
     let array = Array::new(level, members);
     let label_damaged = note_absent(&array, superblock, &entry.damaged);
     array.lease.extend(entry.lease_until);
-    let quarantined = still_written(&body, entry.forced);
+    let (map_nodes, quarantined) = (body.map_nodes, still_written(&body, entry.forced));
     let segments = Segments::new(&zones(superblock), body.segments, body.next_generation);
     let mut state = State::new(segments, body.tables, share, Sequence::NONE);
-    state.map_nodes = body.map_nodes;
     state.quarantined = quarantined;
     hold_while_late(&mut state, superblock, entry.late_until);
     let shard = Rc::new(Core::new(
@@ -431,7 +431,9 @@ fn assemble<D: BlockDevice + 'static>(
             unneeded: Notify::new(),
             nodes_lost: Cell::new(false),
             merge_due: Cell::new(false),
-            map_waits: Cell::new(None),
+            own_map: OwnMap::of(map_nodes),
+            vacated: RefCell::default(),
+            at_freeze: RefCell::default(),
             retries: Retries::default(),
             idle_merge: IdleMerge::default(),
             opened_at: entry.opened_at,

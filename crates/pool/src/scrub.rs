@@ -62,8 +62,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     pub async fn scrub(self: &Rc<Self>) -> Result<ScrubReport, PoolError> {
         self.scrub_unwanted.set(false);
         // What hosts have written so far is checked as well.
-        let sealed = self.checkpoint_with(Resume::AtFreeze, |state| {
-            state.at_freeze.seal = true;
+        let sealed = self.checkpoint_with(Resume::AtFreeze, |_| {
+            self.at_freeze.borrow_mut().seal = true;
             Ok(())
         });
         sealed.await?;
@@ -155,7 +155,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let (maps, data): (Vec<_>, Vec<_>) = segments.partition(is_map);
         let maps = parts(maps, self.shard.settings.scrub_nodes_at_once as u64);
         let first = maps.first().map_or(&[][..], Vec::as_slice);
-        let (segments, settled) = (&state.segments, &state.settled);
+        let (segments, settled) = (&state.segments, state.victims.settled());
         let live = LiveNodes::new(first, segments, &state.tables, settled);
         self.live_nodes.replace(Some(live));
         Ok(Begun {
@@ -230,7 +230,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             let found = state.segments.get(number);
             let same = found.filter(|found| found.generation == begun.generation);
             // One that waits for earlier readers only may be freed and written meanwhile.
-            let may_change = map || state.settled.contains(&number) && !state.in_limbo(number);
+            let may_change = map || state.victims.is_settled(number) && !state.in_limbo(number);
             same.filter(|_| may_change).cloned()
         };
         let Some(segment) = segment else {

@@ -1,17 +1,18 @@
 //! The segment table: zones, states and live counts.
 
-pub(crate) mod admitted;
 pub(crate) mod attempts;
 pub(crate) mod cleaned;
 pub(crate) mod emptied;
 pub(crate) mod live_nodes;
 pub(crate) mod moving;
 pub(crate) mod readers;
+pub(crate) mod ready;
 pub(crate) mod runs;
 pub(crate) mod shown;
 pub(crate) mod slices;
 pub(crate) mod space;
 pub(crate) mod victim;
+pub(crate) mod victims;
 pub(crate) mod zones;
 
 use crate::chunked::Chunked;

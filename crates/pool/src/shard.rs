@@ -2,6 +2,7 @@
 //! [`coordinator`], which a pool has once. What both know and how they speak to each
 //! other is here; what they do is in the rooms above.
 
+pub(crate) mod admitted;
 pub(crate) mod alerts;
 pub(crate) mod batched_lookup;
 pub(crate) mod coordinator;
@@ -11,6 +12,7 @@ pub(crate) mod idle_merge;
 pub(crate) mod in_use;
 pub(crate) mod limbo;
 pub(crate) mod messages;
+pub(crate) mod own_map;
 pub(crate) mod pace;
 pub(crate) mod publish;
 pub(crate) mod retries;

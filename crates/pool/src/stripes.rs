@@ -4,6 +4,7 @@ pub(crate) mod buffers;
 pub(crate) mod class;
 pub(crate) mod item;
 pub(crate) mod layout;
+pub(crate) mod open;
 pub(crate) mod order;
 pub(crate) mod patience;
 pub(crate) mod queue;

@@ -1,5 +1,6 @@
 //! The tables of layers, volumes and snapshots, and the pure rules about them.
 
+pub(crate) mod backing;
 pub(crate) mod current;
 pub(crate) mod removal;
 

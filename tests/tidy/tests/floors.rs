@@ -31,8 +31,7 @@ const FLOORS: [&[&str]; 17] = [
     &["pool"],
 ];
 
-/// Types that have methods in many rooms, which `use` does not show: the second derefs to the
-/// first.
+/// Types that have methods in many rooms, which `use` does not show.
 const SHARED: [&str; 2] = ["Core", "Coordinator"];
 
 /// Methods of these that a room below theirs calls, and that room.

@@ -2,7 +2,7 @@
 
 use crate::ids::SegmentNumber;
 use crate::segments::space::LAST_RESORT;
-use crate::segments::{Kind, Segment, SegmentState};
+use crate::segments::{Kind, Segment};
 use crate::shard::coordinator::Coordinator;
 use crate::shard::state::State;
 use block::BlockDevice;
@@ -45,7 +45,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         // are made.
         let maps = map_segments(state);
         for (kind, target) in [(Kind::Wide, wide), (Kind::Narrow, narrow)] {
-            let made = state.ready_or_unannounced(kind);
+            let made = state.made_ready(kind);
             let mut ready = made.filter(|(_, segment)| accepted(segment)).count();
             let none_ready = ready == 0;
             while ready < target {
@@ -58,7 +58,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                     break;
                 };
                 ready += usize::from(state.segments.get(number).is_some_and(accepted));
-                state.unannounced.insert(number);
+                state.ready.made(number);
             }
         }
         if !held {
@@ -69,16 +69,10 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// A segment that lay ready for stripes becomes the map's: recovery finds no header in it.
     pub fn take_ready_for_map(&self, state: &mut State) -> Option<SegmentNumber> {
         let rules = self.shard.rules();
-        let ready: Vec<SegmentNumber> = state
-            .segments
-            .numbers(Kind::Wide, SegmentState::Ready)
-            .filter(|number| !state.lent.contains_key(number))
-            .collect();
-        let number = ready.into_iter().find(|number| {
-            let found = state.segments.get(*number);
-            found.is_some_and(|segment| rules.accepts(&segment.columns))
-        })?;
-        state.unannounced.remove(&number);
+        let (number, _) = state
+            .made_ready(Kind::Wide)
+            .find(|(_, segment)| rules.accepts(&segment.columns))?;
+        state.ready.taken_for_map(number);
         state.segments.get_mut(number)?.kind = Kind::Map;
         Some(number)
     }
@@ -110,9 +104,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let holds = shape.data as u64 * u64::from(self.shard.zone_rows);
         let updates = self.shard.settings.checkpoint_updates as u64;
         let size = self.shard.size();
-        let reserve = size.map_reserve(state.map_nodes, updates, holds);
+        let reserve = size.map_reserve(self.own_map.nodes(), updates, holds);
         // What the map takes beyond its least comes out of its own share.
-        let share = size.map_share(state.map_nodes).saturating_sub(maps);
+        let share = size.map_share(self.own_map.nodes()).saturating_sub(maps);
         Free {
             spare: formable.saturating_sub(reserve + share + LAST_RESORT),
             last_resort: formable.saturating_sub(reserve),

@@ -30,7 +30,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             return Err(PoolError::Offline(OfflineReason::Closing));
         }
         let body = self.body_with_ready();
-        if !self.shard.state.borrow().unannounced.is_empty() {
+        if !self.shard.state.borrow().ready.unannounced().is_empty() {
             let tables = self.write_down(body).await;
             let published = self
                 .publish(None::<fn(&mut Superblock)>, Some(tables))
@@ -40,7 +40,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 self.shard.go_offline(OfflineReason::AnnouncementFailed);
                 return Err(error);
             }
-            self.shard.state.borrow_mut().unannounced.clear();
+            self.shard.state.borrow_mut().ready.announced();
         }
         self.shard.work.notify_one();
         self.have_others_look();
@@ -60,7 +60,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         }
         let tables = self.write_down(body).await;
         self.publish(Some(self.entering()), Some(tables)).await?;
-        self.shard.state.borrow_mut().unannounced.clear();
+        self.shard.state.borrow_mut().ready.announced();
         self.merge_due.set(true);
         Ok(())
     }
@@ -104,7 +104,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             self.shard.go_offline(OfflineReason::ChangeFailed);
             return Err(error);
         }
-        self.shard.state.borrow_mut().unannounced.clear();
+        self.shard.state.borrow_mut().ready.announced();
         let tables = || self.shard.state.borrow().tables.shown();
         self.ask_all(|reply| Order::Tables(tables(), reply)).await?;
         self.unneeded.notify_one();
@@ -153,7 +153,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
                 then.columns.clear();
             }
         }
-        for number in &state.unannounced {
+        for number in state.ready.unannounced() {
             let segment = state.segments.get(*number);
             let ready = segment.filter(|found| found.state == SegmentState::Ready);
             body.segments

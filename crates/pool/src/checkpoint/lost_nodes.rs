@@ -101,7 +101,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         }
         for number in &*writer.cleared.borrow() {
             let nodes = state.segments.count_at_most(*number, 0);
-            state.map_nodes = state.map_nodes.saturating_sub(nodes);
+            self.own_map.count_off(nodes);
         }
         Ok(())
     }

@@ -139,7 +139,7 @@ impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
         let coordinator = self.coordinator;
         let mut state = coordinator.shard.state.borrow_mut();
         let state = &mut *state;
-        if let Some(number) = state.map_open
+        if let Some(number) = coordinator.own_map.open_segment()
             && let Some(segment) = state.segments.get_mut(number)
         {
             if segment.rows < coordinator.shard.zone_rows
@@ -168,7 +168,7 @@ impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
             coordinator.allocate(state, Kind::Map)
         });
         let number = number.ok_or(IoError::CapacityExceeded)?;
-        state.map_open = Some(number);
+        coordinator.own_map.open(number);
         let segment = state.segments.get_mut(number).ok_or(IoError::Internal)?;
         segment.state = SegmentState::Open;
         Ok(Rows {
@@ -246,19 +246,14 @@ impl<D: BlockDevice + 'static> Ledger for MapWriter<'_, D> {
     }
 
     fn nodes(&self) -> usize {
-        let before = self.coordinator.shard.state.borrow().map_nodes;
+        let before = self.coordinator.own_map.nodes();
         before.saturating_add_signed(self.nodes.get()) as usize
     }
 
     fn room(&self) -> usize {
         let coordinator = self.coordinator;
-        let (before, updates) = {
-            let state = coordinator.shard.state.borrow();
-            (
-                state.map_nodes,
-                coordinator.shard.settings.checkpoint_updates as u64,
-            )
-        };
+        let before = coordinator.own_map.nodes();
+        let updates = coordinator.shard.settings.checkpoint_updates as u64;
         let room = coordinator.shard.size().map_reserve_nodes(before, updates);
         let room = room.saturating_sub(self.stored.get());
         let state = coordinator.shard.state.borrow();

@@ -130,9 +130,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let mut moved = 0;
         for one in copied {
             let wanted = same && self.shard.array.takes_data(usize::from(one.to.drive));
-            let settled = state.settled.contains(&one.number);
+            let settled = state.victims.is_settled(one.number);
             if wanted && settled && state.segments.move_column(one) {
-                state.vacated.push(one.from);
+                self.vacated.borrow_mut().push(one.from);
                 let rows = state.segments.get(one.number).map_or(0, |found| found.rows);
                 self.shard
                     .array
@@ -171,7 +171,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     pub fn is_uneven(&self) -> bool {
         let moving = {
             let state = self.shard.state.borrow();
-            state.segments.zones().are_filling() || !state.vacated.is_empty()
+            state.segments.zones().are_filling() || !self.vacated.borrow().is_empty()
         };
         moving || self.next_move(&[]).is_some()
     }
@@ -204,7 +204,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             segment.kind != Kind::Map
                 && segment.state == SegmentState::Sealed
                 && segment.live() > 0
-                && state.settled.contains(&number)
+                && state.victims.is_settled(number)
                 && !state.attempts.is_stuck(number)
                 && !state.quarantined.contains(&number)
                 && !segment.lacks_drive(taking)
@@ -240,7 +240,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             .discarding()
             .iter()
             .for_each(&mut count);
-        state.vacated.iter().for_each(&mut count);
+        self.vacated.borrow().iter().for_each(&mut count);
         copied.iter().for_each(|one| count(&one.from));
         state.zones_in_limbo().for_each(|zone| count(&zone));
         let spare = self.free_segments(&state).spare;

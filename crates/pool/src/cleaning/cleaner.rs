@@ -55,7 +55,7 @@ impl State {
     /// Everything that could be moved out of a segment was. What is certain to have been replaced
     /// was by each shard's stripes up to the one in `through`.
     fn note_empty(&mut self, number: SegmentNumber, emptied: Emptied, through: Vec<StripeId>) {
-        self.settled.remove(&number);
+        self.victims.emptied(number);
         let segment = self.segments.get(number);
         let all = segment.map(|segment| u64::from(segment.live_tree));
         // One that lacks a drive is emptied although a former holder's stripes may still come.
@@ -81,7 +81,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             taking: self.array.taking_mask(),
             width: self.formed_columns() as f64 / shape.data as f64,
         };
-        let candidates = state.settled.iter().filter(|number| {
+        let candidates = state.victims.settled().iter().filter(|number| {
             !state.attempts.is_stuck(**number) && !state.quarantined.contains(number)
         });
         candidates
@@ -91,7 +91,7 @@ impl<D: BlockDevice + 'static> Core<D> {
                 if !data || segment.live() == 0 {
                     return None;
                 }
-                let now = match state.urgent {
+                let now = match state.victims.is_urgent() {
                     true => segment.sequence,
                     false => state.log.applied(),
                 };
@@ -107,15 +107,14 @@ impl<D: BlockDevice + 'static> Core<D> {
     /// Moves a window of this shard's blocks out of one segment.
     pub async fn clean_one(self: &Rc<Self>, number: SegmentNumber) -> Cleaned {
         // Another one that was left half way was given up.
-        let other = |victim: &mut Victim| victim.number != number;
-        self.state.borrow_mut().cleaning.take_if(other);
+        self.state.borrow_mut().victims.give_up_other_than(number);
         let chosen = Cell::new(Some(number));
         let (window, mut emptied) = self.clean(1, || chosen.take()).await;
         let state = self.state.borrow();
         let victim = emptied.pop();
         Cleaned {
             window,
-            half_way: state.cleaning.is_some(),
+            half_way: state.victims.half_way().is_some(),
             stuck: state.attempts.why_stuck(number),
             emptied: victim
                 .map(|victim| state.end_victim(victim))
@@ -150,7 +149,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             return Aged::No;
         }
         let bound = state.attempts.is_stuck(*number) || state.quarantined.contains(number);
-        match (oldest.state, state.settled.contains(number) && !bound) {
+        match (oldest.state, state.victims.is_settled(*number) && !bound) {
             (SegmentState::Sealed, true) => Aged::Victim(*number),
             (SegmentState::Sealed, false) => Aged::No,
             _ => Aged::Open,
@@ -201,7 +200,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         }
         if cleaned.window == Window::NoRoom {
             state.attempts.forget_count(task.number);
-            state.settled.insert(task.number);
+            state.victims.not_emptied(task.number);
             return Window::NoRoom;
         }
         match cleaned.half_way {

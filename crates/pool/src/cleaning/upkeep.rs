@@ -67,7 +67,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             self.watch_rebuild();
             let situation = self.situation();
             if situation.aged == Aged::Open {
-                self.shard.state.borrow_mut().at_freeze.seal = true;
+                self.at_freeze.borrow_mut().seal = true;
             }
             self.be_frugal(situation.frugal());
             let written = self.host_blocks_written();
@@ -78,7 +78,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             }
             futile = if waits { futile + 1 } else { 0 };
             let patience = PATIENCE + self.windows(situation.worth_freeing);
-            self.shard.state.borrow_mut().urgent = futile > patience;
+            let urgent = futile > patience;
+            self.shard.state.borrow_mut().victims.set_urgent(urgent);
             let segments = self.shard.state.borrow().segments.table().len();
             let planned = plan(situation);
             // Every segment has been cleaned twice over and the writer still waits, be it not for
@@ -312,7 +313,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     /// Whether there is room in segments that what is moved goes to.
     fn is_open_for_moves(&self, state: &State, rules: &Rules) -> bool {
         [Class::Moved, Class::MovedAgain].iter().any(|class| {
-            let open = state.open[*class as usize];
+            let open = state.open.get(*class);
             let open = open.and_then(|number| state.segments.get(number));
             open.is_some_and(|open| {
                 open.rows + 2 <= self.shard.zone_rows && rules.accepts(&open.columns)
@@ -327,12 +328,12 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let size = self.shard.size();
         let rules = self.shard.rules();
         let ready = state
-            .ready_or_unannounced(Kind::Wide)
+            .made_ready(Kind::Wide)
             .filter(|(_, segment)| rules.accepts(&segment.columns));
         let (mut count, mut unannounced) = (0, 0);
         for (number, _) in ready {
             count += 1;
-            unannounced += usize::from(state.unannounced.contains(&number));
+            unannounced += usize::from(!state.ready.is_announced(number));
         }
         let (ready, free) = (count, self.free_segments(&state));
         let mut others = self.peers().iter().map(|peer| peer.standing.get());
@@ -341,13 +342,15 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             let sealed = segment.state == SegmentState::Sealed && segment.live() == 0;
             // Those that lie ready and lack a drive are written by nobody any more.
             let dead = segment.state == SegmentState::Ready && !rules.accepts(&segment.columns);
-            let free = sealed || dead && !state.lent.contains_key(number);
+            let free = sealed || dead && !state.ready.is_lent(**number);
             free && !state.quarantined.contains(number) && !state.in_limbo(**number)
         });
         // Until the next merge the emptied ones still count as what they held.
         let freeable = freeable.count() + state.emptied.awaiting_merge();
         let replaced = state.emptied.awaiting_logs();
-        let begun = state.cleaning.is_some() || state.emptied.awaiting_merge() > 0 || replaced > 0;
+        let begun = state.victims.half_way().is_some()
+            || state.emptied.awaiting_merge() > 0
+            || replaced > 0;
         let mut situation = Situation {
             starved: self.a_writer_waits(),
             overlay_full: others_full

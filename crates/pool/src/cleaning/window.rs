@@ -119,10 +119,10 @@ impl<D: BlockDevice + 'static> Core<D> {
             };
             return (window, gathering.emptied);
         }
-        state.cleaning = None;
+        state.victims.take_half_way();
         for victim in gathering.emptied {
             state.attempts.forget_count(victim.number);
-            state.settled.insert(victim.number);
+            state.victims.not_emptied(victim.number);
         }
         (Window::NoRoom, Vec::new())
     }
@@ -195,9 +195,9 @@ impl<D: BlockDevice + 'static> Core<D> {
             so_far.found += moves.len() as u64;
             so_far.begun = Some(number);
             if victim.row < victim.rows && !Mutation::CleansHalf.is_planted() {
-                self.state.borrow_mut().cleaning = Some(victim);
+                self.state.borrow_mut().victims.leave_half_way(victim);
             } else {
-                self.state.borrow_mut().settled.remove(&number);
+                self.state.borrow_mut().victims.emptied(number);
                 so_far.emptied.push(victim);
             }
             return Some(moves);
@@ -223,7 +223,7 @@ impl<D: BlockDevice + 'static> Core<D> {
     /// The segment that was left half way.
     fn resume_victim(&self) -> Option<Victim> {
         let mut state = self.state.borrow_mut();
-        let mut victim = state.cleaning.take()?;
+        let mut victim = state.victims.take_half_way()?;
         let found = state.segments.get(victim.number)?;
         if found.generation != victim.generation || found.columns.is_empty() {
             return None;

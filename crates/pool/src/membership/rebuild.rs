@@ -23,7 +23,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         // A map that found no room elsewhere waits until there is more of it.
         let waits = |segment: &Segment| {
             let waits = segment.kind == Kind::Map && segment.live() > 0;
-            let then = self.map_waits.get().filter(|_| waits);
+            let then = self.own_map.waits.get().filter(|_| waits);
             then.is_some_and(|then| self.nodes_storable(state) <= then)
         };
         lacking.any(|(number, segment)| {
@@ -71,7 +71,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
     pub fn degraded_victim(&self) -> Option<SegmentNumber> {
         let state = self.shard.state.borrow();
         let mut degraded = self.degraded(&state);
-        let settled = |number: &SegmentNumber| state.settled.contains(number);
+        let settled = |number: &SegmentNumber| state.victims.is_settled(*number);
         degraded
             .find(|(number, kind)| *kind != Kind::Map && settled(number))
             .map(|found| found.0)

@@ -50,7 +50,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let on_it: Vec<SegmentNumber> = on_it.map(|(number, _)| *number).collect();
         for number in on_it {
             let zone = state.segments.let_go(number, index);
-            state.vacated.extend(zone);
+            self.vacated.borrow_mut().extend(zone);
         }
     }
 
@@ -62,7 +62,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let on_it = |zone: &Zone| usize::from(zone.drive) == index;
         let mut segments = state.segments.table().values();
         let left = !segments.any(|segment| segment.is_on(index))
-            && !state.vacated.iter().any(on_it)
+            && !self.vacated.borrow().iter().any(on_it)
             && !state.zones_in_limbo().any(|zone| on_it(&zone));
         left.then_some(index)
     }
@@ -88,11 +88,8 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let tables = self.write_down(self.body_with_ready()).await;
         self.publish(Some(forget), Some(tables)).await?;
         // Not before every member knows: nobody may wipe the drive until then.
-        {
-            let mut state = self.shard.state.borrow_mut();
-            state.unannounced.clear();
-            state.set_drive(index, 0);
-        }
+        self.shard.state.borrow_mut().ready.announced();
+        self.set_drive(index, 0);
         self.shard.array.place(index, None);
         self.tell_all(|| Order::Remove(index));
         let drives_to_spare = self.drives_to_spare();

@@ -175,11 +175,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             .shard
             .array
             .place(index, Some(Rc::new(Drive::new(device, id, layout))));
-        coordinator
-            .shard
-            .state
-            .borrow_mut()
-            .set_drive(index, layout.zones());
+        coordinator.set_drive(index, layout.zones());
         if let Err(error) = coordinator.publish(Some(join), None).await {
             // It has zones that no membership knows of.
             coordinator.shard.go_offline(OfflineReason::JoiningFailed);

@@ -14,11 +14,12 @@ use crate::pool::volume::PoolVolume;
 use crate::reporting::event::PoolEvent;
 use crate::segments::shown::Shown;
 use crate::segments::{SegmentState, Segments};
+use crate::shard::coordinator::AtFreeze;
 use crate::shard::core::{Core, Link};
 use crate::shard::messages::{
     Begin, End, Frozen, MemberDrive, Order, Outbox, Report, Turnover, Usage, View, Wiring, Written,
 };
-use crate::shard::state::{AtFreeze, State};
+use crate::shard::state::State;
 use crate::volumes::Holder;
 use block::{BlockDevice, IoError};
 use reactor::mailbox::{Receiver, Sender};
@@ -164,7 +165,7 @@ impl<D: BlockDevice + 'static> Shard<D> {
                 }
             }
             Order::Room(blocks, reply) => {
-                core.state.borrow_mut().room += blocks;
+                core.state.borrow_mut().admitted.give_room(blocks);
                 let _ = reply.try_send(());
             }
             Order::Offline(reason) => core.go_offline(reason),
@@ -447,7 +448,7 @@ impl<D: BlockDevice + 'static> Core<D> {
     /// hear when every stripe up to `through` is certain to count.
     fn forget_cleaning(&self, number: SegmentNumber, through: Sequence) {
         let mut state = self.state.borrow_mut();
-        state.settled.clear();
+        state.victims.settle(Default::default());
         state.attempts.retry_all();
         let through = StripeId {
             shard: state.share.shard,

@@ -67,7 +67,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
             removing: coordinator.shard.state.borrow().tables.unneeded(),
             reserved_bytes: coordinator.shard.state.borrow().tables.promised() * BLOCK_BYTES as u64,
             quarantined_bytes: self.quarantined_blocks() * BLOCK_BYTES as u64,
-            map_bytes: coordinator.shard.state.borrow().map_nodes * BLOCK_BYTES as u64,
+            map_bytes: coordinator.own_map.nodes() * BLOCK_BYTES as u64,
             map_cache_bytes: (coordinator.shard.cache.borrow().len() + cached) * BLOCK_BYTES,
             map_cache_bytes_max: coordinator.shard.settings.map_cache_bytes,
             segments: self.occupancy(),
@@ -92,9 +92,9 @@ impl<D: BlockDevice + 'static> Pool<D> {
     fn occupancy(&self) -> Occupancy {
         let coordinator = &self.coordinator;
         let state = coordinator.shard.state.borrow();
-        let victim = state.cleaning.as_ref().map(|victim| victim.number);
+        let victim = state.victims.half_way().map(|victim| victim.number);
         let busy = |number: SegmentNumber| {
-            if state.lent.contains_key(&number) {
+            if state.ready.is_lent(number) {
                 Some(Busy::Filling)
             } else if victim == Some(number) || state.emptied.has(number) {
                 Some(Busy::Emptying)
@@ -145,8 +145,8 @@ impl<D: BlockDevice + 'static> Pool<D> {
             rows(Kind::Map),
             state.eras.limbo().len(),
             state.attempts.stuck(),
-            state.vacated.len(),
-            state.map_nodes,
+            self.coordinator.vacated.borrow().len(),
+            self.coordinator.own_map.nodes(),
             state.tables.redirects.len(),
             self.coordinator.shard.size(),
             state.segments.free_zones(|_| true),

@@ -222,6 +222,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
 
     /// What is cut off must read as zeroes should it ever come back: the maps are to know.
     async fn shrink_volume(&self, id: VolumeId, blocks: u64) -> Result<(), PoolError> {
+        let coordinator = Rc::clone(&self.coordinator);
         let shrink = move |state: &mut State| {
             let share = state.share;
             let (layer, cut_off) = state.tables.change(|tables| {
@@ -231,7 +232,8 @@ impl<D: BlockDevice + 'static> Pool<D> {
                 Ok::<_, PoolError>((volume.layer, cut_off))
             })?;
             state.unmap(share, layer, cut_off.clone());
-            state.at_freeze.cut_off.push((layer, cut_off));
+            let mut orders = coordinator.at_freeze.borrow_mut();
+            orders.cut_off.push((layer, cut_off));
             Ok(())
         };
         self.wholly(async move |pool: Pool<D>| {

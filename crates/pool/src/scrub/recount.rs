@@ -31,7 +31,9 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             return 0;
         };
         let mut state = self.shard.state.borrow_mut();
-        recount_data(&mut state, &live.recount) + recount_maps(&mut state, live, maps)
+        let nodes = recount_maps(&mut state, live, maps);
+        self.own_map.count_off(nodes);
+        recount_data(&mut state, &live.recount) + nodes
     }
 }
 
@@ -41,7 +43,7 @@ fn recount_data(state: &mut State, recount: &Recount) -> u64 {
         let segment = state.segments.get(*number);
         let same = segment.is_some_and(|segment| segment.generation == counted.generation);
         // One that has been emptied meanwhile goes with the next checkpoint.
-        if same && state.settled.contains(number) {
+        if same && state.victims.is_settled(*number) {
             too_many += state.segments.count_at_most(*number, counted.blocks);
         }
     }
@@ -60,6 +62,5 @@ fn recount_maps(state: &mut State, live: &LiveNodes, maps: &[(SegmentNumber, Seg
             too_many += state.segments.count_at_most(*number, nodes);
         }
     }
-    state.map_nodes = state.map_nodes.saturating_sub(too_many);
     too_many
 }

@@ -101,7 +101,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             let state = self.shard.state.borrow();
             let segment = state.segments.get(number);
             let generation = segment.map(|segment| segment.generation);
-            let settled = state.settled.contains(&number) && !state.in_limbo(number);
+            let settled = state.victims.is_settled(number) && !state.in_limbo(number);
             !settled || generation != scrub.gaps.generation(number)
         };
         if stays || self.ends() {

@@ -3,14 +3,17 @@
 use crate::entropy::Entropy;
 use crate::format::encoded::WrittenTables;
 use crate::format::superblock::Superblock;
-use crate::ids::{EpochNumber, Generation};
+use crate::ids::{EpochNumber, Generation, LayerId};
+use crate::location::BlockNumber;
 use crate::map::fold::Towards;
 use crate::map::overlay::Change;
 use crate::segments::cleaned::Cleaning;
 use crate::segments::live_nodes::LiveNodes;
+use crate::segments::zones::Zone;
 use crate::shard::alerts::Alerts;
 use crate::shard::core::Core;
 use crate::shard::idle_merge::IdleMerge;
+use crate::shard::own_map::OwnMap;
 use crate::shard::retries::Retries;
 use crate::shard::to_shards::Peer;
 use block::BlockDevice;
@@ -18,12 +21,22 @@ use reactor::Instant;
 use reactor::sync::{Mutex, Notify};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::rc::Rc;
 
 /// The superblock as it was last published, and its tables.
 pub(crate) struct Published {
     pub superblock: Superblock,
     pub tables: Rc<WrittenTables>,
+}
+
+/// What the shards are to do besides when they set their updates aside.
+#[derive(Default)]
+pub(crate) struct AtFreeze {
+    /// Blocks of layers that are cut off, and read as zeroes if they ever come back.
+    pub cut_off: Vec<(LayerId, Range<BlockNumber>)>,
+    /// Segments are written no further.
+    pub seal: bool,
 }
 
 /// Publishes, checkpoints, keeps up and decides about members; it lives with the first shard, of
@@ -75,9 +88,12 @@ pub(crate) struct Coordinator<D> {
     /// The maps are to have what waits for them, however little: what recovery found, or what hosts
     /// wrote that are quiet now.
     pub merge_due: Cell<bool>,
-    /// Segments of the map lack a drive, and there was room for so many nodes elsewhere, which were
-    /// not enough.
-    pub map_waits: Cell<Option<u64>>,
+    /// The maps' own segments.
+    pub own_map: OwnMap,
+    /// Zones that segments have left for others; the tables on the drives may still name them.
+    pub vacated: RefCell<Vec<Zone>>,
+    /// What the next checkpoint asks of the shards.
+    pub at_freeze: RefCell<AtFreeze>,
     pub retries: Retries,
     pub idle_merge: IdleMerge,
     /// No superblock had a larger number when the pool was opened.
@@ -97,6 +113,13 @@ pub(crate) struct Coordinator<D> {
 }
 
 impl<D: BlockDevice + 'static> Coordinator<D> {
+    /// Adds the zones of a drive that joined, or takes away those of one that left.
+    pub fn set_drive(&self, drive: usize, zones: u32) {
+        let stays = |zone: &Zone| usize::from(zone.drive) != drive;
+        self.vacated.borrow_mut().retain(stays);
+        self.shard.state.borrow_mut().set_drive(drive, zones);
+    }
+
     /// There is no more work to be done.
     pub fn ends(&self) -> bool {
         self.shard.stopping.get() || self.shard.offline.get().is_some()

@@ -144,7 +144,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             let state = self.shard.state.borrow();
             let held = state.held_blocks() + state.new_at_most() + self.overlay_blocks_of_others();
             let updates = self.shard.settings.checkpoint_updates as u64;
-            let kept = size.map_reserve_nodes(state.map_nodes, updates);
+            let kept = size.map_reserve_nodes(self.own_map.nodes(), updates);
             let lacks = held > size.usable_blocks() || self.nodes_storable(&state) < kept;
             self.shard.array.cramped.set(before);
             lacks

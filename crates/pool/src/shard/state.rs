@@ -1,27 +1,29 @@
 //! [`State`]: everything of a shard that changes, and the rules by which it does. No I/O.
 
 use crate::format::stripe::Record;
-use crate::ids::{LayerId, SegmentNumber, Sequence, ShardId};
+use crate::ids::{LayerId, SegmentNumber, Sequence};
 use crate::location::{BlockNumber, Entry, LayerBlock, Location};
 use crate::map::overlay::{Counted, Overlay};
 use crate::map::updates::Updates;
-use crate::segments::admitted::Admitted;
 use crate::segments::attempts::Attempts;
 use crate::segments::emptied::EmptiedSegments;
 use crate::segments::moving::Moving;
+use crate::segments::ready::ReadySegments;
 use crate::segments::slices::Share;
-use crate::segments::victim::Victim;
+use crate::segments::victims::Victims;
 use crate::segments::zones::Zone;
 use crate::segments::{Kind, Segment, SegmentState, Segments};
+use crate::shard::admitted::Admitted;
 use crate::shard::eras::Eras;
 use crate::shard::limbo::Freed;
-use crate::stripes::class::{Class, Rules};
-use crate::stripes::item::{Completed, Left};
+use crate::stripes::class::Rules;
+use crate::stripes::item::Completed;
+use crate::stripes::open::OpenSegments;
 use crate::stripes::order::LogOrder;
 use crate::stripes::queue::Queue;
 use crate::volumes::Tables;
 use crate::volumes::current::CurrentTables;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -36,36 +38,22 @@ pub(crate) struct State {
     pub share: Share,
     /// Stripes under way, and how far the log has come.
     pub log: LogOrder,
-    /// Open data segments, by class.
-    pub open: [Option<SegmentNumber>; Class::COUNT],
-    /// The map's open segment.
-    pub map_open: Option<SegmentNumber>,
+    /// Segments that stripes go to.
+    pub open: OpenSegments,
     /// Free segments are few: stripes are not padded if that can be helped.
     pub frugal: bool,
-    /// A segment was opened since upkeep last looked.
-    pub segment_opened: bool,
     /// Writes and deallocations not yet in a stripe.
     pub queue: Queue,
-    /// Space that writes under way will take.
+    /// Space that writes under way will take, and how much there is.
     pub admitted: Admitted,
-    /// Those of them that nobody waits for any more.
-    pub left: Vec<Left>,
-    /// The writer has found no room for the queue's head, and has waited while much was done about
-    /// it.
-    pub urgent: bool,
     /// Blocks on their way out of a segment that is being cleaned.
     pub moving: Moving,
-    /// The segment that the cleaner has left half way.
-    pub cleaning: Option<Victim>,
-    /// Ready segments that no durable checkpoint names yet: not to be written.
-    pub unannounced: BTreeSet<SegmentNumber>,
-    pub map_nodes: u64,
+    /// Segments that can be cleaned.
+    pub victims: Victims,
+    /// Which of the segments that lie ready may be written.
+    pub ready: ReadySegments,
     /// Who reads as of which merge, and what was freed below them.
     pub eras: Eras,
-    /// Zones that segments have left for others; the tables on the drives may still name them.
-    pub vacated: Vec<Zone>,
-    /// Data segments that were sealed, with nothing in flight, at the last checkpoint.
-    pub settled: BTreeSet<SegmentNumber>,
     /// How often each segment has been cleaned, and which cannot be emptied.
     pub attempts: Attempts,
     /// Segments out of which everything was moved since the last checkpoint that could be.
@@ -75,23 +63,6 @@ pub(crate) struct State {
     pub unmapped: BTreeSet<LayerBlock>,
     /// Segments to which stripes of a former holder may still come: their zones stay theirs.
     pub quarantined: BTreeSet<SegmentNumber>,
-    /// Segments that other shards were given to write, and which shard.
-    pub lent: BTreeMap<SegmentNumber, ShardId>,
-    /// Segments that were lent to this shard for moved blocks.
-    pub for_moves: BTreeSet<SegmentNumber>,
-    /// Blocks that this shard may hold by updates, where there are several shards.
-    pub room: u64,
-    /// What the next checkpoint asks of the shards.
-    pub at_freeze: AtFreeze,
-}
-
-/// What the shards are to do besides when they set their updates aside.
-#[derive(Default)]
-pub(crate) struct AtFreeze {
-    /// Blocks of layers that are cut off, and read as zeroes if they ever come back.
-    pub cut_off: Vec<(LayerId, Range<BlockNumber>)>,
-    /// Segments are written no further.
-    pub seal: bool,
 }
 
 impl State {
@@ -103,35 +74,19 @@ impl State {
             tables: CurrentTables::new(tables),
             share,
             log: LogOrder::new(sequence),
-            open: [None; Class::COUNT],
-            map_open: None,
+            open: OpenSegments::default(),
             frugal: false,
-            segment_opened: false,
             queue: Queue::default(),
             admitted: Default::default(),
-            left: Vec::new(),
-            urgent: false,
             moving: Default::default(),
-            cleaning: None,
-            unannounced: BTreeSet::new(),
-            map_nodes: 0,
+            victims: Victims::default(),
+            ready: ReadySegments::default(),
             eras: Eras::default(),
-            vacated: Vec::new(),
-            settled: BTreeSet::new(),
             attempts: Attempts::default(),
             emptied: EmptiedSegments::default(),
             unmapped: BTreeSet::new(),
             quarantined: BTreeSet::new(),
-            lent: BTreeMap::new(),
-            for_moves: BTreeSet::new(),
-            room: 0,
-            at_freeze: Default::default(),
         }
-    }
-
-    /// Blocks that this shard has added to what lives, or is about to, since the last merge.
-    pub fn room_used(&self) -> u64 {
-        self.admitted.blocks()
     }
 
     /// Takes over updates from before the pool was opened, as if they had just been written.
@@ -143,7 +98,6 @@ impl State {
         }
         self.updates.take_over(recovered);
         self.admitted.recovered(blocks);
-        self.room = self.room_used();
     }
 
     /// Hands out the updates that recovery found: to each shard those of its blocks.
@@ -167,7 +121,7 @@ impl State {
 
     /// Seals every open data segment.
     pub fn seal_open(&mut self) {
-        for number in self.open.iter_mut().filter_map(Option::take) {
+        for number in self.open.close_all() {
             if let Some(segment) = self.segments.get_mut(number) {
                 segment.state = SegmentState::Sealed;
             }
@@ -180,14 +134,14 @@ impl State {
         self.admitted.freeze();
     }
 
-    /// The updates that were set aside are in the maps: the room they took is taken for good. They
-    /// were counted before, in turns, for they do not change.
+    /// The updates that were set aside are in the maps. They were counted before, in turns, since
+    /// they do not change.
     pub fn drop_frozen(&mut self, counted: &Counted) {
         for (number, blocks) in counted {
             self.segments.overlay_lost_blocks(*number, *blocks);
         }
         self.updates.merged();
-        self.room = self.room.saturating_sub(self.admitted.merged());
+        self.admitted.merged();
     }
 
     /// Puts the tables as of a merge in place, and forgets updates of layers that are gone.
@@ -305,14 +259,13 @@ impl State {
     /// Adds the zones of a drive that joined, or takes away those of one that left.
     pub fn set_drive(&mut self, drive: usize, zones: u32) {
         let stays = |zone: Zone| usize::from(zone.drive) != drive;
-        self.vacated.retain(|zone| stays(*zone));
         self.eras.retain_zones(stays);
         self.segments.zones_mut().set_drive(drive, zones);
     }
 
     /// A segment is never written again, and what was to be written there has been.
     pub fn is_final(&self, number: SegmentNumber, segment: &Segment) -> bool {
-        let settled = segment.kind == Kind::Map || self.settled.contains(&number);
+        let settled = segment.kind == Kind::Map || self.victims.is_settled(number);
         segment.state == SegmentState::Sealed && settled
     }
 
@@ -326,21 +279,18 @@ impl State {
         self.eras.limbo().has(number)
     }
 
-    /// Segments that have been made ready and belong to no shard yet.
-    pub fn ready_or_unannounced(
-        &self,
-        kind: Kind,
-    ) -> impl Iterator<Item = (SegmentNumber, &Segment)> {
+    /// Segments that have been made ready and that no other shard has.
+    pub fn made_ready(&self, kind: Kind) -> impl Iterator<Item = (SegmentNumber, &Segment)> {
         let ready = self.segments.numbers(kind, SegmentState::Ready);
         ready
-            .filter(|number| !self.lent.contains_key(number))
+            .filter(|number| !self.ready.is_lent(*number))
             .filter_map(|number| Some((number, self.segments.get(number)?)))
     }
 
     /// Those of them that may be written: a checkpoint that is durable names them.
-    pub fn ready(&self, kind: Kind) -> impl Iterator<Item = (SegmentNumber, &Segment)> {
-        let made = self.ready_or_unannounced(kind);
-        made.filter(|(number, _)| !self.unannounced.contains(number))
+    pub fn announced(&self, kind: Kind) -> impl Iterator<Item = (SegmentNumber, &Segment)> {
+        let made = self.made_ready(kind);
+        made.filter(|(number, _)| self.ready.is_announced(*number))
     }
 
     /// Wide ones that hosts leave to the cleaner. It rests while zones are held back.

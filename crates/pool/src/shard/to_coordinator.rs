@@ -145,8 +145,8 @@ impl<D: BlockDevice + 'static> Core<D> {
             let lies_ready = {
                 let state = self.state.borrow();
                 // One that lacks a drive by now is of no use.
-                state.ready(kind).any(|(number, segment)| {
-                    !state.for_moves.contains(&number) && rules.accepts(&segment.columns)
+                state.announced(kind).any(|(number, segment)| {
+                    !state.ready.is_for_moves(number) && rules.accepts(&segment.columns)
                 })
             };
             if wanted {
@@ -187,7 +187,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         let mut state = self.state.borrow_mut();
         state.segments.adopt(number, segment);
         if class.moves() {
-            state.for_moves.insert(number);
+            state.ready.borrowed_for_moves(number);
         }
         drop(state);
         self.work.notify_one();

@@ -304,7 +304,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
             Class::Moved | Class::MovedAgain => (Kind::Wide, 0),
         };
         let ready: Vec<SegmentNumber> = state
-            .ready(kind)
+            .announced(kind)
             .filter(|(_, segment)| rules.accepts(&segment.columns))
             .map(|(number, _)| number)
             .collect();
@@ -316,7 +316,7 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let segment = state.segments.get_mut(number)?;
         segment.writer = Some(shard);
         let given = segment.clone();
-        state.lent.insert(number, shard);
+        state.ready.lend(number);
         if let Some(peer) = self.peer(shard) {
             peer.correct(|standing| standing.starved = false);
         }

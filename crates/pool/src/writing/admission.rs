@@ -3,10 +3,10 @@
 
 use crate::ids::{LayerId, VolumeId};
 use crate::location::{BlockNumber, LayerBlock, Mapping, each_of};
-use crate::segments::admitted::Backing;
 use crate::shard::core::Core;
 use crate::shard::state::State;
 use crate::stripes::item::{Left, Request};
+use crate::volumes::backing::Backing;
 use block::{BlockDevice, IoError};
 use reactor::Instant;
 use std::ops::Range;
@@ -71,7 +71,7 @@ impl<D: BlockDevice + 'static> Drop for Admission<'_, D> {
         let mut state = self.core.state.borrow_mut();
         let (blocks, guessed) = (self.blocks, self.guessed);
         match self.request.take().filter(|request| !request.is_done()) {
-            Some(request) => state.left.push(Left {
+            Some(request) => state.admitted.leave(Left {
                 request,
                 blocks,
                 guessed,
@@ -178,16 +178,8 @@ impl<D: BlockDevice + 'static> Core<D> {
 
     /// Has those writes count as answered that have ended and that nobody waited for.
     pub fn end_left(&self) {
-        let mut state = self.state.borrow_mut();
-        let state = &mut *state;
-        let ended = state.left.extract_if(.., |left| left.request.is_done());
-        for Left {
-            blocks, guessed, ..
-        } in ended
-        {
-            if state.admitted.end(blocks, guessed) {
-                self.looked_up.notify_all();
-            }
+        if self.state.borrow_mut().admitted.end_left() {
+            self.looked_up.notify_all();
         }
     }
 
@@ -203,8 +195,7 @@ impl<D: BlockDevice + 'static> Core<D> {
 
     fn fits(&self, blocks: u64) -> bool {
         if self.shards > 1 {
-            let state = self.state.borrow();
-            return state.room_used() + blocks <= state.room;
+            return self.state.borrow().admitted.has_room_for(blocks);
         }
         let usable = self.size().usable_blocks();
         self.state.borrow().committed_blocks() + blocks <= usable

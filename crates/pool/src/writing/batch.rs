@@ -30,7 +30,7 @@ fn open_segment(
     class: Class,
     least: u64,
 ) -> Option<SegmentNumber> {
-    if let Some(number) = state.open[class as usize] {
+    if let Some(number) = state.open.get(class) {
         let usable = state.segments.get(number).is_some_and(|segment| {
             // The segment may be narrower than usual: its own shape counts.
             let rows = rows_for(least, rules.level.shape(segment.columns.len()));
@@ -39,7 +39,7 @@ fn open_segment(
         if usable {
             return Some(number);
         }
-        state.open[class as usize] = None;
+        state.open.close(class);
         if let Some(segment) = state.segments.get_mut(number) {
             segment.state = SegmentState::Sealed;
         }
@@ -52,8 +52,8 @@ fn open_segment(
     let ready: Vec<SegmentNumber> = state
         .segments
         .numbers(kind, SegmentState::Ready)
-        .filter(|number| !state.unannounced.contains(number) && !state.lent.contains_key(number))
-        .filter(|number| class.moves() || !state.for_moves.contains(number))
+        .filter(|number| state.ready.may_be_written(*number))
+        .filter(|number| class.moves() || !state.ready.is_for_moves(*number))
         .filter(|number| {
             let found = state.segments.get(*number);
             found.is_some_and(|segment| rules.accepts(&segment.columns))
@@ -75,8 +75,8 @@ fn open_segment(
     segment.sequence = sequence;
     segment.writer = Some(writer);
     segment.moved = class.moves();
-    state.open[class as usize] = Some(number);
-    state.segment_opened = true;
+    state.open.open(class, number);
+    state.ready.used(number);
     Some(number)
 }
 
@@ -380,10 +380,10 @@ pub(crate) fn moved_room(state: &State, rules: &Rules) -> u64 {
     let ready = state
         .segments
         .numbers(Kind::Wide, SegmentState::Ready)
-        .filter(|number| !state.unannounced.contains(number) && !state.lent.contains_key(number))
-        .filter(|number| state.share.shard == ShardId::FIRST || state.for_moves.contains(number))
+        .filter(|number| state.ready.may_be_written(*number))
+        .filter(|number| state.share.shard == ShardId::FIRST || state.ready.is_for_moves(*number))
         .take(rules.kept);
-    let open = [Class::Moved, Class::MovedAgain].map(|class| state.open[class as usize]);
+    let open = [Class::Moved, Class::MovedAgain].map(|class| state.open.get(class));
     let segments = ready
         .chain(open.into_iter().flatten())
         .filter_map(|number| state.segments.get(number));
@@ -422,7 +422,7 @@ fn moved_segment(state: &mut State, rules: &Rules, class: Class) -> Option<Segme
     };
     let found = open_segment(state, rules, class, 1);
     found.or_else(|| {
-        state.open[other as usize]?;
+        state.open.get(other)?;
         open_segment(state, rules, other, 1)
     })
 }

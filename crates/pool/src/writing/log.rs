@@ -117,7 +117,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             return Next::Nothing;
         }
         let next = next_batch(state, &self.rules());
-        if std::mem::take(&mut state.segment_opened) {
+        if state.open.take_opened() {
             self.upkeep.notify_one();
         }
         next

@@ -78,13 +78,14 @@ impl<D: BlockDevice + 'static> Coordinator<D> {
         let dirty = others.dirty || self.shard.state.borrow().may_hold_less();
         let (spare, each, asked) = {
             let state = self.shard.state.borrow();
-            let used = state.held_blocks() + state.room + others.blocks;
+            let used = state.held_blocks() + state.admitted.room() + others.blocks;
             let spare = usable.saturating_sub(used);
             let asked = if blocks <= spare { blocks } else { 0 };
             (spare, (spare - asked) / state.share.shards, asked)
         };
         let dealt = |to: ShardId| if to == shard { each + asked } else { each };
-        self.shard.state.borrow_mut().room += dealt(ShardId::FIRST);
+        let own = dealt(ShardId::FIRST);
+        self.shard.state.borrow_mut().admitted.give_room(own);
         let told: Vec<_> = self
             .peers()
             .iter()
@@ -123,9 +124,8 @@ impl<D> Core<D> {
     /// Takes back the room that this shard does not use.
     pub fn take_back_unused(&self) -> Usage {
         let mut state = self.state.borrow_mut();
-        state.room = state.room_used();
         Usage {
-            blocks: state.room,
+            blocks: state.admitted.take_back_room(),
             dirty: state.may_hold_less(),
         }
     }

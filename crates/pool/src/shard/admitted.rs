@@ -1,10 +1,9 @@
-//! [`Admitted`]: the space that writes under way may take. No I/O.
+//! [`Admitted`]: the space that writes under way may take, and how much of it there is. No I/O.
 
-use crate::ids::LayerId;
-use crate::volumes::Volume;
+use crate::stripes::item::Left;
 
 /// Blocks that writes may have added to what lives since the last checkpoint.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Admitted {
     /// Of writes under way.
     under_way: u64,
@@ -20,9 +19,14 @@ pub(crate) struct Admitted {
     /// updates are being merged.
     written: u64,
     written_frozen: u64,
+    /// Blocks that this shard may hold by updates, where there are several shards: its room.
+    room: u64,
+    /// Writes under way that nobody waits for any more.
+    left: Vec<Left>,
 }
 
 impl Admitted {
+    /// Blocks that this shard has added to what lives, or is about to, since the last merge.
     pub fn blocks(&self) -> u64 {
         self.under_way + self.answered + self.frozen
     }
@@ -36,6 +40,28 @@ impl Admitted {
     pub fn recovered(&mut self, blocks: u64) {
         self.answered += blocks;
         self.written += blocks;
+        self.room = self.blocks();
+    }
+
+    /// Blocks that this shard may hold by updates.
+    pub fn room(&self) -> u64 {
+        self.room
+    }
+
+    /// Whether so many more have room.
+    pub fn has_room_for(&self, blocks: u64) -> bool {
+        self.blocks() + blocks <= self.room
+    }
+
+    /// This shard may hold so many more.
+    pub fn give_room(&mut self, blocks: u64) {
+        self.room += blocks;
+    }
+
+    /// Takes back the room that this shard does not use; returns how much it does.
+    pub fn take_back_room(&mut self) -> u64 {
+        self.room = self.blocks();
+        self.room
     }
 
     /// A block of a host is durable.
@@ -71,6 +97,22 @@ impl Admitted {
         self.guessed == 0 && self.without_guesses > 0
     }
 
+    /// Nobody waits for a write any more, which counts until it has ended.
+    pub fn leave(&mut self, write: Left) {
+        self.left.push(write);
+    }
+
+    /// Has those of them count as answered that have ended. True as for [`end`](Admitted::end).
+    pub fn end_left(&mut self) -> bool {
+        let is_done = |left: &mut Left| left.request.is_done();
+        let ended: Vec<Left> = self.left.extract_if(.., is_done).collect();
+        let mut is_waited_for = false;
+        for write in ended {
+            is_waited_for |= self.end(write.blocks, write.guessed);
+        }
+        is_waited_for
+    }
+
     /// Blocks of some write were guessed.
     pub fn has_guesses(&self) -> bool {
         self.guessed > 0
@@ -98,32 +140,32 @@ impl Admitted {
         self.written_frozen = std::mem::take(&mut self.written);
     }
 
-    /// They are merged: the maps have them. Returns how many blocks they had been taken for.
-    pub fn merged(&mut self) -> u64 {
+    /// They are merged: the maps have them, and the room that they took is taken for good.
+    pub fn merged(&mut self) {
         self.written_frozen = 0;
-        std::mem::take(&mut self.frozen)
+        let merged = std::mem::take(&mut self.frozen);
+        self.room = self.room.saturating_sub(merged);
     }
 }
 
-/// Where an admitted write has its space from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Backing {
-    /// Every block of it counts as a new one.
-    Counted,
-    /// It is promised to the volume.
-    Promised,
-    /// The layer on top of the volume holds some of the blocks, which do not count.
-    Held { layer: LayerId },
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Backing {
-    /// False if the volume has changed since, so that the space might be somebody else's by now: a
-    /// snapshot keeps what the layer holds, and takes the layer with it.
-    pub fn stands(self, volume: &Volume) -> bool {
-        match self {
-            Backing::Counted => true,
-            Backing::Promised => volume.reserved,
-            Backing::Held { layer } => volume.layer == layer,
-        }
+    #[test]
+    fn room_is_taken_by_what_is_under_way_and_for_good_by_what_is_merged() {
+        let mut admitted = Admitted::default();
+        admitted.give_room(10);
+        admitted.begin(6);
+        assert!(admitted.has_room_for(4) && !admitted.has_room_for(5));
+        admitted.end(6, 0);
+        admitted.freeze();
+        assert!(!admitted.has_room_for(5), "a merge is under way");
+        admitted.merged();
+        assert_eq!(admitted.room(), 4);
+        assert!(admitted.has_room_for(4) && !admitted.has_room_for(5));
+        admitted.begin(1);
+        assert_eq!(admitted.take_back_room(), 1);
+        assert!(!admitted.has_room_for(1));
     }
 }
