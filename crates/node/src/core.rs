@@ -1,7 +1,10 @@
 //! [`Core`]: what one core of a node holds, and what is done on it.
 
 mod administration;
+mod hosts;
+mod measure;
 mod namespaces;
+pub mod open_pools;
 mod pools;
 
 use std::cell::{Cell, RefCell};
@@ -21,16 +24,16 @@ use nvme_target::{
 use pool::Settings;
 use qos::Terms;
 
+use self::hosts::tell;
 use self::namespaces::Managed;
-use crate::NodeError;
-use crate::hosts::tell;
+use crate::core::open_pools::Pools;
+use crate::counts::DriveCounts;
+use crate::error::NodeError;
 use crate::managed;
-use crate::measure::DriveCounts;
-use crate::pools::Pools;
-use crate::remote::{Post, RemoteVolume, VolumeId, Wiring};
 use crate::spec::{Backing, DriveFacts, DriveSpec, EventSink, PortSpec, SessionFacts, VolumeSpec};
+use crate::volume::remote::{Post, RemoteVolume, VolumeId, Wiring};
+use crate::volume::watched::WatchedDrive;
 use crate::volume::{Path, Volume};
-use crate::watched::WatchedDrive;
 
 /// Logical block size of drives that have no size of their own to ask for.
 const DRIVE_BLOCK_BYTES: u32 = 4096;

@@ -2,7 +2,10 @@
 //! control operations run one at a time.
 
 mod administration;
+mod administrator;
 mod backing;
+mod hosts;
+mod measure;
 mod pools;
 mod reservations;
 mod settled;
@@ -24,13 +27,13 @@ use reactor::sync::Mutex;
 use uuid::Uuid;
 
 use self::administration::Administered;
-use crate::NodeError;
 use crate::core::Core;
-use crate::remote::VolumeId;
+use crate::error::NodeError;
 use crate::spec::{
     Backing, DriveFacts, DriveSpec, ManagedFacts, NamespacesFacts, SessionFacts, VolumeSpec,
 };
 use crate::taking::Taking;
+use crate::volume::remote::VolumeId;
 
 use self::backing::Stand;
 pub use self::pools::PoolEnd;

@@ -13,32 +13,30 @@
 //! by proxies too, and with its own handles of files, block devices and memory; drives that only
 //! one core can use, models for instance, shards elsewhere reach by proxies. All of a pool runs in
 //! a scope, which a panic ends on every core.
+//!
+//! The rooms lie in this order, and import downwards only: what a caller says and is told (`spec`,
+//! `counts`, `error`), the devices of one core (`volume`, `managed`, `taking`), one core (`core`),
+//! what is on which core (`layout`), the handle (`node`). A noun, such as pools or hosts, has a file
+//! in each of the last three, since the fields of [`Node`] and of what is below it are private.
 
-mod administration;
 mod core;
+mod counts;
 mod error;
-mod hosts;
 mod layout;
 mod managed;
-mod measure;
-mod member;
 mod node;
-mod placed;
-mod pool_device;
-mod pools;
-mod remote;
 mod spec;
 mod taking;
 mod volume;
-mod watched;
 
+pub use self::core::open_pools::{PoolOpening, PoolSpec};
 pub use access::chap::{ChapHash, DhGroup};
 pub use access::{AllowedHosts, HostKeys, NQN_TAG_BYTES, Nqn, NqnTag, PskHash, Secret, TlsKey};
 pub use block::{BlockRange, Lba};
+pub use counts::{CoreMeasure, DriveCounts, DriveTally, Measures, VolumeCounts};
 pub use drive::{EmulatedError, NamespaceState, NvmeError, OpenError};
 pub use error::NodeError;
 pub use layout::ReservationKeeper;
-pub use measure::{CoreMeasure, DriveCounts, DriveTally, Measures, VolumeCounts};
 pub use node::{CORE_THREAD_NAME, Node, check_machine};
 pub use nvme::fabrics::DISCOVERY_NQN;
 pub use nvme::reservation::ReservationType;
@@ -54,7 +52,6 @@ pub use pool::{
     PoolState, PoolStatus, ScrubReport, SnapshotId, SnapshotInfo, SpaceUse, UnknownLevel, VolumeId,
     VolumeInfo, VolumeOptions,
 };
-pub use pools::{PoolOpening, PoolSpec};
 pub use qos::{Limiter, Part, Rate, Rates, Room, Share, Terms};
 pub use reactor::net::{display_address, parse_address};
 pub use reactor::{Usage, in_scope};

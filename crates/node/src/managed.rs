@@ -3,7 +3,7 @@
 use drive::{EmulatedDrive, EmulatedOptions, Payload};
 use ssd::{Profile, ProfileError};
 
-use crate::NodeError;
+use crate::error::NodeError;
 use crate::spec::{EmulatedSpec, ManagedFacts};
 
 /// Opens the emulated drive of `spec`.

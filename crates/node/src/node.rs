@@ -1,5 +1,7 @@
 //! [`Node`]: the handle that starts, commands and stops a data path.
 
+mod hosts;
+mod measure;
 mod pools;
 mod ports;
 
@@ -18,15 +20,15 @@ use reactor::cores::{CoreHandle, Cores, CoresConfig};
 use reactor::{Reactor, ReactorConfig};
 
 use self::ports::MissingPort;
-use crate::NodeError;
 use crate::core::Core;
+use crate::error::NodeError;
 use crate::layout::Layout;
-use crate::remote::wire;
 use crate::spec::{
     Backing, DriveFacts, DriveSpec, EventSink, ManagedFacts, NamespacesFacts, NodeSpec,
     SessionFacts, VolumeSpec,
 };
 use crate::taking::Taking;
+use crate::volume::remote::wire;
 
 /// What the names of the threads that run cores start with.
 pub const CORE_THREAD_NAME: &str = "flashyard-core";

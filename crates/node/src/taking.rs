@@ -3,10 +3,10 @@
 use block::IoError;
 use drive::Contents;
 
-use crate::NodeError;
-use crate::member::Member;
-use crate::placed::Placed;
-use crate::watched::WatchedDrive;
+use crate::error::NodeError;
+use crate::volume::member::Member;
+use crate::volume::placed::Placed;
+use crate::volume::watched::WatchedDrive;
 
 /// The way that a drive is taken which may have contents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,5 +1,11 @@
 //! [`Volume`]: what a namespace stands on, the same type on every core.
 
+pub mod member;
+pub mod placed;
+pub mod pool_device;
+pub mod remote;
+pub mod watched;
+
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -8,12 +14,12 @@ use drive::Emulate512;
 use pool::{BLOCK_BYTES, PoolVolume, Settings, Sliced};
 use reactor::Failed;
 
-use crate::NodeError;
-use crate::member::Member;
-use crate::placed::Placed;
-use crate::pool_device::PoolDevice;
-use crate::remote::{Post, RemoteVolume, VolumeId};
-use crate::watched::WatchedDrive;
+use crate::error::NodeError;
+use crate::volume::member::Member;
+use crate::volume::placed::Placed;
+use crate::volume::pool_device::PoolDevice;
+use crate::volume::remote::{Post, RemoteVolume, VolumeId};
+use crate::volume::watched::WatchedDrive;
 
 /// A volume of a pool, as the shards have it.
 type Slices<D> = Sliced<Placed<D>>;

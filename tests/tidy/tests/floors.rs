@@ -1,37 +1,57 @@
-//! Which room of the pool may import which, held in one table.
+//! Which room of a crate may import which, held in one table for each crate that has many rooms.
 //!
-//! A room is a file or a folder of `crates/pool/src`. Its `lib.rs` says what is in each.
+//! A room is a file or a folder of the crate's `src`. The crate's `lib.rs` says what is in each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path};
 
 use tidy::Source;
 
-const POOL: &str = "crates/pool/src";
+/// A crate, and its floors from the ground up with the rooms of each. A room imports only rooms of
+/// floors below its own: two rooms of one floor know nothing of each other.
+struct House {
+    sources: &'static str,
+    floors: &'static [&'static [&'static str]],
+}
 
-/// The floors from the ground up, and the rooms of each. A room imports only rooms of floors below
-/// its own: two rooms of one floor know nothing of each other.
-const FLOORS: [&[&str]; 17] = [
-    &["entropy", "hashing", "ids", "level", "mutation", "offline"],
-    &["chunked", "join", "location"],
-    &["volumes"],
-    &["segments"],
-    &["format"],
-    &["error", "options", "reporting"],
-    &["drives", "map"],
-    &["labels", "stripes"],
-    &["shard"],
-    &["reading"],
-    &["membership"],
-    &["checkpoint"],
-    &["writing"],
-    &["recovery"],
-    &["cleaning"],
-    &["scrub"],
-    &["pool"],
-];
+const POOL: House = House {
+    sources: "crates/pool/src",
+    floors: &[
+        &["entropy", "hashing", "ids", "level", "mutation", "offline"],
+        &["chunked", "join", "location"],
+        &["volumes"],
+        &["segments"],
+        &["format"],
+        &["error", "options", "reporting"],
+        &["drives", "map"],
+        &["labels", "stripes"],
+        &["shard"],
+        &["reading"],
+        &["membership"],
+        &["checkpoint"],
+        &["writing"],
+        &["recovery"],
+        &["cleaning"],
+        &["scrub"],
+        &["pool"],
+    ],
+};
 
-/// Types that have methods in many rooms, which `use` does not show.
+const NODE: House = House {
+    sources: "crates/node/src",
+    floors: &[
+        &["counts", "error", "spec"],
+        &["managed", "volume"],
+        &["taking"],
+        &["core"],
+        &["layout"],
+        &["node"],
+    ],
+};
+
+const HOUSES: [&House; 2] = [&POOL, &NODE];
+
+/// Types of the pool that have methods in many rooms, which `use` does not show.
 const SHARED: [&str; 2] = ["Core", "Coordinator"];
 
 /// Methods of these that a room below theirs calls, and that room.
@@ -52,28 +72,53 @@ struct Import {
     to: String,
 }
 
-/// The room that a path below `crates/pool/src` belongs to.
-fn room(path: &Path) -> Option<String> {
-    let first = path.strip_prefix(POOL).ok()?.components().next()?;
-    let Component::Normal(name) = first else {
-        return None;
-    };
-    let name = name.to_str()?;
-    Some(name.strip_suffix(".rs").unwrap_or(name).to_owned())
-}
+impl House {
+    /// The room that a path belongs to.
+    fn room(&self, path: &Path) -> Option<String> {
+        let first = path.strip_prefix(self.sources).ok()?.components().next()?;
+        let Component::Normal(name) = first else {
+            return None;
+        };
+        let name = name.to_str()?;
+        Some(name.strip_suffix(".rs").unwrap_or(name).to_owned())
+    }
 
-/// Every file of the pool but `lib.rs`, with its room.
-fn files() -> Vec<(String, Source)> {
-    let root = tidy::root();
-    let paths = tidy::files_with_extension("rs").into_iter();
-    let rooms = paths.filter_map(|path| Some((room(&path)?, path)));
-    rooms
-        .filter(|(room, _)| room != "lib")
-        .map(|(room, path)| {
-            let source = Source::read(&root, path).expect("a source file is readable");
-            (room, source)
-        })
-        .collect()
+    /// Every file but `lib.rs`, with its room.
+    fn files(&self) -> Vec<(String, Source)> {
+        let root = tidy::root();
+        let paths = tidy::files_with_extension("rs").into_iter();
+        let rooms = paths.filter_map(|path| Some((self.room(&path)?, path)));
+        rooms
+            .filter(|(room, _)| room != "lib")
+            .map(|(room, path)| {
+                let source = Source::read(&root, path).expect("a source file is readable");
+                (room, source)
+            })
+            .collect()
+    }
+
+    fn imports(&self) -> Vec<Import> {
+        let mut found = Vec::new();
+        for (from, source) in self.files() {
+            for (index, line) in source.lines.iter().enumerate() {
+                let others = named(line).filter(|to| *to != from);
+                found.extend(others.map(|to| Import {
+                    place: format!("{}:{}", source.path.display(), index + 1),
+                    from: from.clone(),
+                    to,
+                }));
+            }
+        }
+        found
+    }
+
+    /// Room -> the number of its floor.
+    fn numbers(&self) -> BTreeMap<&'static str, usize> {
+        let floors = self.floors.iter().enumerate();
+        floors
+            .flat_map(|(floor, rooms)| rooms.iter().map(move |room| (*room, floor)))
+            .collect()
+    }
 }
 
 /// The words that follow `crate::` in a line of code.
@@ -85,73 +130,56 @@ fn named(line: &str) -> impl Iterator<Item = String> {
     })
 }
 
-fn imports() -> Vec<Import> {
-    let mut found = Vec::new();
-    for (from, source) in files() {
-        for (index, line) in source.lines.iter().enumerate() {
-            let others = named(line).filter(|to| *to != from);
-            found.extend(others.map(|to| Import {
-                place: format!("{}:{}", source.path.display(), index + 1),
-                from: from.clone(),
-                to,
-            }));
-        }
-    }
-    found
-}
-
-/// Room -> the number of its floor.
-fn floors() -> BTreeMap<&'static str, usize> {
-    let floors = FLOORS.iter().enumerate();
-    floors
-        .flat_map(|(floor, rooms)| rooms.iter().map(move |room| (*room, floor)))
-        .collect()
-}
-
 #[test]
 fn imports_between_rooms_run_down_only() {
-    let floors = floors();
-    let broken = imports().into_iter().filter_map(|import| {
-        let Import { place, from, to } = import;
-        match (floors.get(from.as_str()), floors.get(to.as_str())) {
-            (Some(here), Some(there)) if there < here => None,
-            (_, None) => Some(format!("{place}: `crate::{to}` names no room of the table")),
-            _ => Some(format!("{place}: {from} -> {to} does not run down")),
-        }
-    });
-    let broken: Vec<String> = broken.collect();
+    let mut broken = Vec::new();
+    for house in HOUSES {
+        let floors = house.numbers();
+        let imports = house.imports().into_iter().filter_map(|import| {
+            let Import { place, from, to } = import;
+            match (floors.get(from.as_str()), floors.get(to.as_str())) {
+                (Some(here), Some(there)) if there < here => None,
+                (_, None) => Some(format!("{place}: `crate::{to}` names no room of the table")),
+                _ => Some(format!("{place}: {from} -> {to} does not run down")),
+            }
+        });
+        broken.extend(imports);
+    }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
 /// `super` stays in its room, so that `crate::` shows every import of another one.
 #[test]
 fn super_does_not_leave_its_room() {
-    for (_, source) in files() {
-        let depth = source.path.components().count() - Path::new(POOL).components().count();
-        let lines = source.lines.iter().filter(|line| line.starts_with("use "));
-        for line in lines {
-            let ups = line.matches("super::").count();
-            assert!(ups < depth, "{}: {line}", source.path.display());
+    for house in HOUSES {
+        let above = Path::new(house.sources).components().count();
+        for (_, source) in house.files() {
+            let depth = source.path.components().count() - above;
+            let lines = source.lines.iter().filter(|line| line.starts_with("use "));
+            for line in lines {
+                let ups = line.matches("super::").count();
+                assert!(ups < depth, "{}: {line}", source.path.display());
+            }
         }
     }
 }
 
 #[test]
 fn every_room_has_one_row_and_every_row_a_room() {
-    let rooms: BTreeSet<String> = files().into_iter().map(|(room, _)| room).collect();
-    let rows: Vec<&str> = FLOORS
-        .iter()
-        .flat_map(|rooms| rooms.iter().copied())
-        .collect();
-    assert_eq!(rows.len(), floors().len(), "a room has two rows");
-    for room in &rooms {
-        assert!(
-            rows.contains(&room.as_str()),
-            "room `{room}` of the pool has no row in the table of floors"
-        );
-    }
-    for row in rows {
-        assert!(rooms.contains(row), "row `{row}` of the table has no room");
+    for house in HOUSES {
+        let rooms: BTreeSet<String> = house.files().into_iter().map(|(room, _)| room).collect();
+        let rows: Vec<&str> = house.floors.concat();
+        assert_eq!(rows.len(), house.numbers().len(), "a room has two rows");
+        for room in &rooms {
+            assert!(
+                rows.contains(&room.as_str()),
+                "room `{room}` of {} has no row in the table of floors",
+                house.sources
+            );
+        }
+        for row in rows {
+            assert!(rooms.contains(row), "row `{row}` of the table has no room");
+        }
     }
 }
 
@@ -165,7 +193,7 @@ struct Method {
 
 fn methods() -> Vec<Method> {
     let mut found = Vec::new();
-    for (room, source) in files() {
+    for (room, source) in POOL.files() {
         let mut owner = None;
         for line in &source.lines {
             if line.starts_with("impl<D") && !line.contains(" for ") {
@@ -213,7 +241,7 @@ fn no_method_is_on_both_sides_of_a_deref() {
 /// Calls are told by names, so those that are not a method's of these types alone are left out.
 #[test]
 fn calls_between_rooms_run_down_but_for_those_listed() {
-    let floors = floors();
+    let floors = POOL.numbers();
     let mut listed: BTreeSet<(&str, &str)> = CALLED_FROM_BELOW.into_iter().collect();
     let methods = methods();
     let methods: Vec<&Method> = methods
@@ -221,7 +249,7 @@ fn calls_between_rooms_run_down_but_for_those_listed() {
         .filter(|method| method.is_public && !AMBIGUOUS.contains(&method.name.as_str()))
         .collect();
     let mut broken = Vec::new();
-    for (room, source) in files() {
+    for (room, source) in POOL.files() {
         // Nothing below knows the types.
         let above = |method: &&&Method| {
             let (here, there) = (floors.get(room.as_str()), floors[method.room.as_str()]);

@@ -8,11 +8,11 @@ use drive::Drive;
 use nvme_target::{Administration, NamespaceChange, NamespaceSettings, PortSet, SubsystemSettings};
 
 use super::{Core, MODEL, serial};
-use crate::NodeError;
-use crate::remote::VolumeId;
+use crate::error::NodeError;
 use crate::spec::{DriveFacts, NodeEvent};
+use crate::volume::remote::VolumeId;
+use crate::volume::watched::WatchedDrive;
 use crate::volume::{Path, Volume};
-use crate::watched::WatchedDrive;
 
 /// The longest model that a controller can report.
 const MODEL_BYTES_MAX: usize = 40;

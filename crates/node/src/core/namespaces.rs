@@ -5,7 +5,7 @@ use drive::{EmulatedDrive, NvmeDrive};
 use ssd::NamespaceRequest;
 
 use super::{Core, DRIVE_BLOCK_BYTES, open_path};
-use crate::NodeError;
+use crate::error::NodeError;
 use crate::managed;
 use crate::spec::{DriveFacts, ManagedFacts, NamespaceFacts, NamespacesFacts};
 

@@ -9,16 +9,16 @@ use reactor::file::FileIdentity;
 use reactor::{Failed, Scope};
 
 use super::Core;
-use crate::NodeError;
-use crate::measure::DriveCounts;
-use crate::member::{Lent, Member, Seat};
-use crate::placed::Placed;
-use crate::pools::{Pools, Seated};
-use crate::remote::{RemoteVolume, VolumeId};
+use crate::core::open_pools::{Pools, Seated};
+use crate::counts::DriveCounts;
+use crate::error::NodeError;
 use crate::spec::DriveLabel;
 use crate::taking::{self, Taking};
+use crate::volume::member::{Lent, Member, Seat};
+use crate::volume::placed::Placed;
+use crate::volume::remote::{RemoteVolume, VolumeId};
+use crate::volume::watched::WatchedDrive;
 use crate::volume::{Parts, Path, Volume};
-use crate::watched::WatchedDrive;
 
 impl Core {
     /// The pools of which this core has a shard.

@@ -10,10 +10,10 @@ use nvme_target::NamespaceChange;
 use ssd::{NamespaceError, NamespaceRequest};
 
 use super::{Layout, Places};
-use crate::NodeError;
-use crate::administration::{Administrator, identity};
 use crate::core::Core;
-use crate::remote::VolumeId;
+use crate::error::NodeError;
+use crate::layout::administrator::{Administrator, identity};
+use crate::volume::remote::VolumeId;
 
 /// A drive that hosts administer.
 pub(super) struct Administered {

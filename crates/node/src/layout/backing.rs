@@ -3,10 +3,10 @@
 use block::Geometry;
 
 use super::{Layout, Places, VolumePlace};
-use crate::NodeError;
-use crate::remote::VolumeId;
+use crate::error::NodeError;
 use crate::spec::Backing;
 use crate::volume::Parts;
+use crate::volume::remote::VolumeId;
 
 /// Where a volume is.
 pub(super) struct Stand {

@@ -7,13 +7,13 @@ use pool::{Pool, PoolError, ScrubReport, Wiring};
 use reactor::Scope;
 
 use super::{Layout, Places};
-use crate::NodeError;
 use crate::core::Core;
-use crate::measure::DriveCounts;
-use crate::member::{Member, Seat};
-use crate::pools::{Given, PoolOpening, PoolSpec};
+use crate::core::open_pools::{Given, PoolOpening, PoolSpec};
+use crate::counts::DriveCounts;
+use crate::error::NodeError;
 use crate::spec::{DriveLabel, PoolFacts};
 use crate::taking::Taking;
+use crate::volume::member::{Member, Seat};
 
 /// A pool, and the drives that it was given.
 pub(super) struct PoolPlace {

@@ -8,8 +8,8 @@ use access::Nqn;
 use nvme_target::reservation::{Reservations, Unkept};
 
 use super::{Layout, VolumePlace};
-use crate::NodeError;
 use crate::core::Core;
+use crate::error::NodeError;
 use crate::spec::Backing;
 
 /// How reservations are kept.

@@ -4,8 +4,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::{Layout, Places};
-use crate::NodeError;
 use crate::core::Core;
+use crate::error::NodeError;
 
 /// How long such a drive is waited for: what works answers within moments.
 const PATIENCE: Duration = Duration::from_secs(2);

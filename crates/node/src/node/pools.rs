@@ -5,9 +5,9 @@ use pool::{
 };
 
 use super::Node;
-use crate::NodeError;
+use crate::core::open_pools::{PoolOpening, PoolSpec};
+use crate::error::NodeError;
 use crate::layout::PoolEnd;
-use crate::pools::{PoolOpening, PoolSpec};
 use crate::spec::{DriveLabel, PoolFacts};
 use crate::taking::Taking;
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use nvme_target::Transport;
 use reactor::cores::CoreHandle;
 
-use crate::NodeError;
 use crate::core::Core;
+use crate::error::NodeError;
 use crate::spec::{EventSink, NodeEvent, PortSpec};
 
 /// How often a port is tried again whose address cannot be taken.

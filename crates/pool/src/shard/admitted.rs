@@ -59,7 +59,7 @@ impl Admitted {
     }
 
     /// Takes back the room that this shard does not use; returns how much it does.
-    pub fn take_back_room(&mut self) -> u64 {
+    pub fn shrink_room(&mut self) -> u64 {
         self.room = self.blocks();
         self.room
     }
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(admitted.room(), 4);
         assert!(admitted.has_room_for(4) && !admitted.has_room_for(5));
         admitted.begin(1);
-        assert_eq!(admitted.take_back_room(), 1);
+        assert_eq!(admitted.shrink_room(), 1);
         assert!(!admitted.has_room_for(1));
     }
 }

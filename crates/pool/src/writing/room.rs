@@ -125,7 +125,7 @@ impl<D> Core<D> {
     pub fn take_back_unused(&self) -> Usage {
         let mut state = self.state.borrow_mut();
         Usage {
-            blocks: state.admitted.take_back_room(),
+            blocks: state.admitted.shrink_room(),
             dirty: state.may_hold_less(),
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::volume::Path;
-use crate::watched::WatchedDrive;
+use crate::volume::watched::WatchedDrive;
 
 const VOLUME: VolumeId = 7;
 

@@ -5,17 +5,11 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
 use std::time::Duration;
 
 use access::Nqn;
 use nvme_target::{Latency, NamespaceCounters};
 use reactor::Usage;
-
-use crate::NodeError;
-use crate::core::Core;
-use crate::layout::Layout;
-use crate::node::Node;
 
 /// What a node counted since it started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -162,7 +156,8 @@ impl VolumeCounts {
         self.delay += other.delay;
     }
 
-    fn count(&mut self, counters: &NamespaceCounters) {
+    /// Adds what one core has counted of a namespace.
+    pub fn count(&mut self, counters: &NamespaceCounters) {
         self.read_latency.add(&counters.read_latency);
         self.read_bytes += counters.read_bytes;
         self.write_latency.add(&counters.write_latency);
@@ -184,62 +179,5 @@ impl DriveCounts {
         self.writes += other.writes;
         self.write_bytes += other.write_bytes;
         self.errors += other.errors;
-    }
-}
-
-/// What one core tells.
-struct Part {
-    core: CoreMeasure,
-    namespaces: Vec<NamespaceCounters>,
-    drives: Vec<(String, DriveCounts)>,
-}
-
-impl Core {
-    fn measure(&self) -> Part {
-        let counters = self.target().counters();
-        let sessions = self.sessions();
-        Part {
-            core: CoreMeasure {
-                usage: reactor::usage(),
-                connections: counters.connections,
-                connections_accepted: counters.connections_accepted,
-                sessions: sessions.len() as u64,
-                queue_pairs: sessions.iter().map(|s| 1 + u64::from(s.queues)).sum(),
-                protocol_errors: counters.protocol_errors,
-                keep_alive_expirations: counters.keep_alive_expirations,
-                connections_refused: counters.connections_refused,
-                connections_displaced: counters.connections_displaced,
-                hosts_refused: counters.hosts_refused,
-            },
-            namespaces: counters.namespaces,
-            drives: self.drive_counts(),
-        }
-    }
-}
-
-impl Layout {
-    async fn measure(&self) -> Result<Measures, NodeError> {
-        let mut measures = Measures::default();
-        for index in 0..self.core_count() {
-            let work = |core: Rc<Core>| async move { Ok(core.measure()) };
-            let part = self.on(index, work).await?;
-            measures.cores.push(part.core);
-            for counters in &part.namespaces {
-                let key = (counters.subsystem_nqn.clone(), counters.nsid);
-                measures.volumes.entry(key).or_default().count(counters);
-            }
-            for (name, counts) in part.drives {
-                measures.drives.entry(name).or_default().add(counts);
-            }
-        }
-        Ok(measures)
-    }
-}
-
-impl Node {
-    /// What was counted since the node started. Does not wait for control operations.
-    pub async fn measure(&self) -> Result<Measures, NodeError> {
-        self.run(|layout| async move { layout.measure().await })
-            .await
     }
 }

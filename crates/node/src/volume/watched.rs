@@ -9,7 +9,7 @@ use drive::{Contents, Drive, SharedDrive};
 use reactor::Instant;
 use reactor::file::FileIdentity;
 
-use crate::measure::{DriveCounts, DriveTally};
+use crate::counts::{DriveCounts, DriveTally};
 use crate::spec::{EventSink, NodeEvent};
 
 /// How often late completions of an emulated drive are told, while there are more.

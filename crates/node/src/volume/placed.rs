@@ -2,7 +2,7 @@
 
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
 
-use crate::remote::RemoteVolume;
+use crate::volume::remote::RemoteVolume;
 
 /// A handle to a device, wherever it lives.
 #[derive(Clone)]

@@ -1,94 +1,11 @@
-//! Hosts, as a node sees them: what they prove, and what it tells of their coming and going.
+//! Hosts: what a core tells of their coming and going.
 
-use std::rc::Rc;
-use std::sync::Arc;
-
-use access::{HostKeys, Nqn, TlsKey};
 use nvme::FatalErrorStatus;
 use nvme::authentication::Failure;
 use nvme_target::{CloseReason, Fault, Loss, RefusalReason, Target, TargetEvent};
 
-use crate::NodeError;
-use crate::core::Core;
-use crate::layout::{Layout, ReservationKeeper};
-use crate::node::Node;
 use crate::spec::{EventSink, NodeEvent};
 use crate::volume::Volume;
-
-impl Node {
-    /// Changes what a host has to prove before it is served; `None`: nothing. A host with another
-    /// secret than before is disconnected, so that it proves the new one.
-    pub async fn set_host_keys(&self, host: &Nqn, keys: Option<HostKeys>) -> Result<(), NodeError> {
-        let host = host.clone();
-        self.run(|layout| async move { layout.set_host_keys(host, keys).await })
-            .await
-    }
-
-    /// Changes a host's key for TLS; `None`: it needs none. A host with another key than before is
-    /// disconnected.
-    pub async fn set_tls_key(&self, host: &Nqn, key: Option<TlsKey>) -> Result<(), NodeError> {
-        let host = host.clone();
-        self.run(|layout| async move { layout.set_tls_key(host, key).await })
-            .await
-    }
-
-    /// Which tenant a host belongs to; `None`: it is the node's own. Keys of a tenant's host count
-    /// on what is the tenant's. To be said before the host has keys.
-    pub async fn set_host_tenant(
-        &self,
-        host: &Nqn,
-        tenant: Option<Arc<str>>,
-    ) -> Result<(), NodeError> {
-        let host = host.clone();
-        self.run(|layout| async move { layout.set_host_tenant(host, tenant).await })
-            .await
-    }
-
-    /// Has those reservations kept that are to survive the next power loss. For before the first
-    /// volume is made.
-    pub async fn keep_reservations(&self, keeper: ReservationKeeper) -> Result<(), NodeError> {
-        self.run(|layout| async move { layout.keep_reservations(keeper).await })
-            .await
-    }
-}
-
-impl Layout {
-    /// Changes a host's key for TLS, on every core.
-    async fn set_tls_key(&self, host: Nqn, key: Option<TlsKey>) -> Result<(), NodeError> {
-        let work = move |core: Rc<Core>| {
-            let (host, key) = (host.clone(), key.clone());
-            async move {
-                core.set_tls_key(&host, key);
-                Ok(())
-            }
-        };
-        self.everywhere(work).await
-    }
-
-    /// Which tenant a host belongs to, on every core.
-    async fn set_host_tenant(&self, host: Nqn, tenant: Option<Arc<str>>) -> Result<(), NodeError> {
-        let work = move |core: Rc<Core>| {
-            let (host, tenant) = (host.clone(), tenant.clone());
-            async move {
-                core.set_host_tenant(&host, tenant);
-                Ok(())
-            }
-        };
-        self.everywhere(work).await
-    }
-
-    /// Changes what a host has to prove, on every core.
-    async fn set_host_keys(&self, host: Nqn, keys: Option<HostKeys>) -> Result<(), NodeError> {
-        let work = move |core: Rc<Core>| {
-            let (host, keys) = (host.clone(), keys.clone());
-            async move {
-                core.set_host_keys(&host, keys);
-                Ok(())
-            }
-        };
-        self.everywhere(work).await
-    }
-}
 
 /// Passes on what the target tells about hosts; failures of devices are told by the drives.
 pub async fn tell(target: Target<Volume>, sink: EventSink) {

@@ -13,11 +13,11 @@ use pool::{
 };
 use reactor::{CancelOnDrop, Failed, Scope};
 
-use crate::NodeError;
-use crate::member::Member;
-use crate::pool_device::PoolDevice;
+use crate::error::NodeError;
 use crate::spec::{EventSink, NodeEvent, PoolFacts};
 use crate::taking::{self, Taking};
+use crate::volume::member::Member;
+use crate::volume::pool_device::PoolDevice;
 
 /// A drive by its name, and the handle to it.
 pub type Seated = (String, Member);

@@ -8,7 +8,7 @@ use nvme::Status;
 use nvme_target::{Administration, Answer, DriveNamespace, DriveReport, NamespaceChange, Wear};
 use reactor::cores::CoreHandle;
 
-use crate::NodeError;
+use crate::error::NodeError;
 use crate::layout::Layout;
 use crate::spec::ManagedFacts;
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use block::Geometry;
 use drive::SharedDrive;
 
-use crate::placed::Placed;
-use crate::remote::VolumeId;
-use crate::watched::WatchedDrive;
+use crate::volume::placed::Placed;
+use crate::volume::remote::VolumeId;
+use crate::volume::watched::WatchedDrive;
 
 /// A core's handle to a drive of a pool.
 pub type Member = Placed<WatchedDrive>;
