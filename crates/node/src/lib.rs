@@ -16,8 +16,9 @@
 //!
 //! The rooms lie in this order, and import downwards only: what a caller says and is told (`spec`,
 //! `counts`, `error`), the devices of one core (`volume`, `managed`, `taking`), one core (`core`),
-//! what is on which core (`layout`), the handle (`node`). A noun, such as pools or hosts, has a file
-//! in each of the last three, since the fields of [`Node`] and of what is below it are private.
+//! what is on which core (`layout`), the handle (`node`). A noun, such as pools or hosts, has a
+//! file in each of the last three, since the fields of [`Node`] and of what is below it are
+//! private.
 
 mod core;
 mod counts;

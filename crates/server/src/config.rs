@@ -556,5 +556,4 @@ fn describe(error: &toml::de::Error, text: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "config_tests.rs"]
 mod tests;

@@ -2,48 +2,19 @@
 //!
 //! A change is checked, done on the data path, made durable in the state, and only then answered;
 //! a change that cannot be remembered is undone. What is shown comes from memory.
+//!
+//! Each noun has a folder: drives, pools, volumes, hosts, replications, tenants, and the node itself
+//! as operators see it. What several of them say is in `words`.
 
-mod administrators;
-mod audit;
 mod catalogue;
-mod copies;
-mod credentials;
-mod drive_specs;
 mod drives;
-mod figures;
-mod grants;
-mod history;
-mod host_connections;
-mod host_events;
-mod host_ids;
-mod host_keys;
 mod hosts;
-mod kept;
-mod limits;
-mod namespaces;
-mod pool_events;
-mod pool_volumes;
+mod operating;
 mod pools;
-mod ports;
-mod problems;
-mod refused;
-mod replicas;
-mod replicating;
 mod replications;
-mod retry;
-mod room;
-mod schedules;
-mod serving;
-mod settings;
-mod snapshots;
-mod standing;
-mod status;
-mod subsystems;
-mod tls_keys;
-mod tokens;
-mod told;
+mod tenants;
 mod volumes;
-mod wiped;
+mod words;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -56,21 +27,21 @@ use api::{ErrorBody, ErrorCode, Grant, HostKeySpec, HostSpec, Limits, Name, Seve
 use node::{DriveFacts, Node, NodeError, NodeEvent, NodeSpec, ReservationKeeper, Unkept};
 use serde::Serialize;
 
-use self::administrators::change_in_words;
-use self::audit::Unwritten;
 use self::catalogue::{Catalogue, Shared};
-use self::host_events::HostEvents;
-use self::limits::Quality;
-pub use self::pools::hexadecimal;
-use self::pools::{Looks, PoolEntry, Usages};
-use self::ports::Ports;
-pub use self::ports::{PathRecord, Reached};
-pub use self::problems::Means;
-use self::problems::Problems;
-use self::refused::Refused;
-use self::replicating::Replicating;
-use self::schedules::ScheduleEntry;
-use self::settings::Settings;
+use self::drives::administrators::change_in_words;
+use self::hosts::events::HostEvents;
+use self::hosts::refused::Refused;
+use self::operating::audit::Unwritten;
+pub use self::operating::ports::Reached;
+use self::operating::ports::{self, Ports};
+pub use self::operating::problems::Means;
+use self::operating::problems::Problems;
+use self::operating::settings::Settings;
+use self::pools::{Looks, PoolEntry, Usages, events as pool_events};
+use self::replications::replicating::Replicating;
+use self::tenants::limits::Quality;
+use self::volumes::schedules::ScheduleEntry;
+pub use self::words::not_found;
 use crate::config::Config;
 use crate::events::Events;
 use crate::jobs::Jobs;
@@ -382,7 +353,7 @@ fn remembered_objects(remembered: &mut Remembered) -> Objects {
         hosts: take(&mut remembered.hosts).into(),
         tenants: take(&mut remembered.tenants).into(),
         grants: take(&mut remembered.grants).into(),
-        schedules: schedules::restored(take(&mut remembered.schedules)).into(),
+        schedules: volumes::schedules::restored(take(&mut remembered.schedules)).into(),
         replications: take(&mut remembered.replications).into(),
         ..Objects::default()
     }
@@ -411,7 +382,7 @@ fn keeper(state: Arc<State>) -> ReservationKeeper {
             Some(silence) => Err(Unkept::Failed(silence.to_owned())),
         }),
         on_node: Arc::new(move |nqn, nsid, kept| reservations::keep(&state, nqn, nsid, kept)),
-        in_pool: kept::with_reservations,
+        in_pool: volumes::kept::with_reservations,
     }
 }
 
@@ -553,10 +524,6 @@ fn host_name() -> Name {
     };
     name.parse()
         .expect("only allowed characters are left, and at least one")
-}
-
-pub(crate) fn not_found(kind: &str, name: &Name) -> ErrorBody {
-    ErrorBody::new(ErrorCode::NotFound, format!("no {kind} is named {name}"))
 }
 
 /// A file's path as people gave it must not depend on where the node runs.

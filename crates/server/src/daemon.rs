@@ -20,10 +20,14 @@ use crate::control::{Control, Reached, StartError};
 use crate::develop::{Develop, UndoError};
 use crate::endpoints::{Endpoints, from_here};
 use crate::http::{Front, Rest, Tls, TlsError};
+use crate::interfaces;
 use crate::listening::Listening;
+use crate::logging;
 use crate::logging::SetLogLevel;
+use crate::notify;
+use crate::open_files;
 use crate::replications::Replicator;
-use crate::{interfaces, logging, metrics, notify, open_files, routes};
+use crate::routes;
 
 /// How far the control plane stands behind the data path: a tenth of a processor is its own where
 /// others want all of it.
@@ -313,13 +317,9 @@ fn work_by_itself(control: &Arc<Control>, replicator: Replicator) {
 
 /// Gathers figures, records them, and sends what the settings ask for to where they say.
 fn tell_others(control: &Arc<Control>) {
-    drop(tokio::spawn(metrics::collect(Arc::clone(control))));
-    drop(tokio::spawn(metrics::recorder::keep(Arc::clone(control))));
-    let settings = control.watch_settings();
-    drop(tokio::spawn(metrics::graphite::push(
-        Arc::clone(control),
-        settings,
-    )));
+    drop(tokio::spawn(Arc::clone(control).gather_figures()));
+    drop(tokio::spawn(Arc::clone(control).record_figures()));
+    drop(tokio::spawn(Arc::clone(control).push_figures()));
     let control = Arc::clone(control);
     drop(tokio::spawn(async move { control.deliver_syslog().await }));
 }

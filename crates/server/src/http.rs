@@ -32,7 +32,6 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
-pub use self::failures::REFILL;
 pub use self::front::Front;
 use self::places::{Place, Places, Proof};
 pub use self::tls::{Tls, TlsError};

@@ -35,3 +35,4 @@ mod schedules;
 pub mod state;
 mod syslog;
 pub mod tokens;
+mod words;

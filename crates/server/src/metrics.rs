@@ -12,26 +12,16 @@ pub mod recorder;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use api::{ErrorBody, ErrorCode, Metrics};
 use prometheus::TextEncoder;
 use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::time::MissedTickBehavior;
 
 pub use self::gather::{
     Known, KnownLimits, KnownPool, KnownReplication, KnownSchedule, KnownVolume, Sample,
 };
 use self::history::History;
 use self::recorder::Recorder;
-use crate::control::Control;
-
-/// How often figures are gathered.
-const PERIOD: Duration = Duration::from_secs(1);
-
-/// How often drives are asked for their health, and pools for what their volumes hold, in periods:
-/// they answer slowly, and it changes slowly.
-const HEALTH_PERIODS: u64 = 30;
 
 /// Threads that read what is recorded, at once: they wait for a disk, and state has to be written
 /// meanwhile.
@@ -91,29 +81,10 @@ impl Figures {
         lock(&self.history).shown(interval_seconds, &latest)
     }
 
-    fn add(&self, sample: Arc<Sample>) {
+    /// Takes the next sample.
+    pub fn add(&self, sample: Arc<Sample>) {
         lock(&self.history).add(&sample);
         *lock(&self.latest) = Some(sample);
-    }
-}
-
-/// Gathers figures until the node stops.
-pub async fn collect(control: Arc<Control>) {
-    let mut ticks = tokio::time::interval(PERIOD);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut known = Known::default();
-    for period in 0u64.. {
-        ticks.tick().await;
-        control.look_again(&mut known).await;
-        if period % HEALTH_PERIODS == 1 {
-            control.ask_health(&mut known).await;
-            control.ask_space(&mut known).await;
-        }
-        match control.sample(&known).await {
-            Ok(sample) => control.figures().add(Arc::new(sample)),
-            // The node has stopped: there will be no more.
-            Err(_) => return,
-        }
     }
 }
 

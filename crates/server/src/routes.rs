@@ -30,6 +30,7 @@ mod volumes;
 mod web;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::{AccessPattern, Caller, ErrorBody, ErrorCode, HistoryKind, Name};
 use axum::extract::Request;
@@ -45,7 +46,9 @@ use utoipa_axum::routes;
 pub use self::extract::OnlyAsked;
 use self::extract::{Queries, known_parameters};
 use crate::control::Control;
-use crate::http::REFILL;
+
+/// How long until an address that came with wrong tokens too often may come once more.
+pub const REFILL: Duration = Duration::from_secs(6);
 
 /// What a handler gives back: a body, or a refusal.
 type Answer<T> = Result<Json<T>, Refusal>;

@@ -6,6 +6,7 @@
 mod audit;
 mod backend;
 mod change;
+mod path;
 mod read;
 mod seal;
 mod store;
@@ -22,11 +23,11 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use uuid::Uuid;
 
+pub use self::path::PathRecord;
 use self::read::{all_in, one_in};
 use self::seal::Seal;
 pub use self::seal::{StateKey, StateKeys};
 use self::store::{Found, Store};
-use crate::control::PathRecord;
 use crate::private;
 use crate::replications::ReplicationRecord;
 use crate::schedules::ScheduleRecord;

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::events::{seconds, timestamp};
+use crate::words::hexadecimal;
 
 /// Holds the secret of the token that a first start makes, in the state directory.
 pub const ADMIN_TOKEN_FILE: &str = "admin.token";
@@ -185,10 +186,6 @@ fn expires_seconds(spec: &TokenSpec) -> Result<Option<u64>, ErrorBody> {
 }
 
 /// Two digits a byte.
-pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

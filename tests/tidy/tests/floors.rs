@@ -49,7 +49,34 @@ const NODE: House = House {
     ],
 };
 
-const HOUSES: [&House; 2] = [&POOL, &NODE];
+const SERVER: House = House {
+    sources: "crates/server/src",
+    floors: &[
+        &[
+            "endpoints",
+            "interfaces",
+            "names",
+            "notify",
+            "open_files",
+            "outage",
+            "private",
+            "replications",
+            "words",
+        ],
+        &["syslog"],
+        &["events"],
+        &["jobs", "schedules", "tokens"],
+        &["metrics", "state"],
+        &["config", "reservations"],
+        &["logging"],
+        &["control"],
+        &["develop", "listening", "routes"],
+        &["http"],
+        &["daemon", "rehearsal"],
+    ],
+};
+
+const HOUSES: [&House; 3] = [&POOL, &NODE, &SERVER];
 
 /// Types of the pool that have methods in many rooms, which `use` does not show.
 const SHARED: [&str; 2] = ["Core", "Coordinator"];

@@ -23,7 +23,10 @@ use crate::{HOST, Served};
 /// addresses that are advertised.
 const READERS: &[(&str, &str)] = &[
     ("crates/api/src/status.rs", "the answer itself"),
-    ("crates/server/src/control/status.rs", "who tells them"),
+    (
+        "crates/server/src/control/operating/status.rs",
+        "who tells them",
+    ),
     (
         "crates/flashyard/src/status.rs",
         "`status`: what_is_advertised_is_told_to_everybody",

@@ -12,7 +12,7 @@ const HERE: &str = include_str!("../bounds.rs");
 const HTTP: &str = include_str!("../http.rs");
 const REFUSALS: &str = include_str!("../refusals.rs");
 const SCHEDULES: &str = include_str!("../schedules.rs");
-const SUBSYSTEMS: &str = include_str!("../../../server/src/control/subsystems.rs");
+const SUBSYSTEMS: &str = include_str!("../../../server/src/control/volumes/subsystems.rs");
 const TENANTS: &str = include_str!("../tenants.rs");
 
 /// What tests a limit.

@@ -1,17 +1,22 @@
 //! Drives: open, show, close.
 
+pub(super) mod administrators;
+pub(super) mod namespaces;
+pub(super) mod specs;
+pub(super) mod wiped;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use api::{Administration, Drive, DriveSpec, ErrorBody, ErrorCode, Name, ObjectState, Severity};
-use node::{DriveFacts, EmulatedError, NodeError, NvmeError, OpenError, PoolError};
-use ssd::{NamespaceError, ProfileError};
+use node::DriveFacts;
 
-use super::drive_specs::{
+use crate::control::drives::specs::{
     check, data_path_spec, description, existing, in_blocks, is_what, to_be_made,
 };
-use super::pools::pool_of;
-use super::{Control, DriveEntry, Objects, not_found};
+use crate::control::pools::pool_of;
+use crate::control::words::{not_found, refused};
+use crate::control::{Control, DriveEntry, Objects};
 use crate::state::{DriveRecord, Kind};
 
 /// How long drives in use are tried for, all together, when a node starts.
@@ -303,117 +308,4 @@ fn remembered(spec: DriveSpec, facts: DriveFacts) -> DriveRecord {
 fn differs(name: &Name, existing: &DriveSpec) -> ErrorBody {
     let message = format!("drive {name} exists and is {}", description(existing));
     ErrorBody::new(ErrorCode::AlreadyExists, message)
-}
-
-/// What a client is told when the data path refuses.
-pub(super) fn refused(error: &NodeError) -> ErrorBody {
-    let code = match error {
-        NodeError::Stopped | NodeError::Unfenced(_) => ErrorCode::NotReady,
-        NodeError::DriveInUse { .. }
-        | NodeError::DriveOwes { .. }
-        | NodeError::Carries { .. }
-        | NodeError::Unread { .. }
-        | NodeError::PoolInUse { .. }
-        | NodeError::PoolBusy { .. }
-        | NodeError::NamespaceAttached { .. }
-        | NodeError::NamespaceServed { .. }
-        | NodeError::Administered(_) => ErrorCode::InUse,
-        NodeError::DriveTwice(_) => return ErrorBody::invalid("drives", error.to_string()),
-        // It went while this was on its way.
-        NodeError::UnknownPool(_)
-        | NodeError::UnknownDrive(_)
-        | NodeError::UnknownVolume(_)
-        | NodeError::NotAdministrator { .. } => ErrorCode::NotFound,
-        NodeError::PoolExists(_) | NodeError::VolumeExists(_) | NodeError::DriveExists(_) => {
-            ErrorCode::AlreadyExists
-        }
-        NodeError::Flush { .. } => ErrorCode::NotReady,
-        NodeError::Pool { error, message } => return pool_refused(error, message),
-        NodeError::Open { .. } => return ErrorBody::invalid("path", error.to_string()),
-        NodeError::Size { .. } => return ErrorBody::invalid("size", error.to_string()),
-        NodeError::BlockSize { .. } => return ErrorBody::invalid("block_bytes", error.to_string()),
-        NodeError::Emulated(error) => return emulated_refused(error),
-        NodeError::Nvme(error) => return nvme_refused(error),
-        NodeError::Unmanaged(_) | NodeError::NotEmulated(_) | NodeError::AttachedByHosts(_) => {
-            return ErrorBody::invalid("name", error.to_string());
-        }
-        _ => ErrorCode::Internal,
-    };
-    ErrorBody::new(code, error.to_string())
-}
-
-fn pool_refused(error: &PoolError, message: &str) -> ErrorBody {
-    let code = match error {
-        PoolError::DriveCount { .. }
-        | PoolError::DriveTooSmall { .. }
-        | PoolError::MixedPools(..)
-        | PoolError::DuplicateDrive(_) => return ErrorBody::invalid("drives", message),
-        PoolError::Width { .. } => return ErrorBody::invalid("width", message),
-        PoolError::Invalid(_) | PoolError::NewerFormat(_) => ErrorCode::InvalidArgument,
-        PoolError::DriveInUse { .. }
-        | PoolError::LabelDamaged { .. }
-        | PoolError::Held { .. }
-        | PoolError::StillInUse { .. } => ErrorCode::InUse,
-        PoolError::NoPool | PoolError::NotFound(_) => ErrorCode::NotFound,
-        PoolError::NameTaken(_) => ErrorCode::AlreadyExists,
-        PoolError::NoSpace | PoolError::TablesFull { .. } | PoolError::IdsUsedUp => {
-            ErrorCode::OutOfSpace
-        }
-        PoolError::ScrubStopped | PoolError::Indispensable { .. } | PoolError::BlocksUnreadable => {
-            ErrorCode::InUse
-        }
-        PoolError::MembersMissing { .. }
-        | PoolError::MembersAbsent { .. }
-        | PoolError::DriveShrank { .. }
-        | PoolError::LabelUnreadable { .. }
-        | PoolError::LatestLabelDamaged { .. }
-        | PoolError::RolledBack { .. }
-        | PoolError::LogUnreadable { .. }
-        | PoolError::SplitBrain { .. }
-        | PoolError::Offline(_)
-        | PoolError::Damaged(_)
-        | PoolError::Implausible(_)
-        | PoolError::LogDamaged(_)
-        | PoolError::DriveFailed
-        | PoolError::Io(_) => ErrorCode::NotReady,
-        PoolError::Entropy => ErrorCode::Internal,
-    };
-    ErrorBody::new(code, message)
-}
-
-fn emulated_refused(error: &EmulatedError) -> ErrorBody {
-    let field = match error {
-        EmulatedError::Profile(ProfileError::Scale { .. }) => "scale_ppm",
-        EmulatedError::Profile(_) => "profile",
-        EmulatedError::Dilation(_) => "dilation_percent",
-        EmulatedError::Payload(_) | EmulatedError::State { .. } => "directory",
-        EmulatedError::Namespace(error) => return namespace_refused(error),
-    };
-    ErrorBody::invalid(field, error.to_string())
-}
-
-fn namespace_refused(error: &NamespaceError) -> ErrorBody {
-    let code = match error {
-        NamespaceError::Unknown(_) => ErrorCode::NotFound,
-        NamespaceError::InUse(_) | NamespaceError::Private(_) => ErrorCode::InUse,
-        NamespaceError::AlreadyAttached(..) => ErrorCode::AlreadyExists,
-        NamespaceError::NotAttached(..) => return ErrorBody::invalid("nsid", error.to_string()),
-        _ => return ErrorBody::invalid("size", error.to_string()),
-    };
-    ErrorBody::new(code, error.to_string())
-}
-
-fn nvme_refused(error: &NvmeError) -> ErrorBody {
-    let code = match error {
-        NvmeError::Namespace(error) => return namespace_refused(error),
-        NvmeError::Open(OpenError::InUse(_)) | NvmeError::AttachedElsewhere { .. } => {
-            ErrorCode::InUse
-        }
-        NvmeError::BlockBytes { .. } => {
-            return ErrorBody::invalid("block_bytes", error.to_string());
-        }
-        NvmeError::Unsupported { .. } => return ErrorBody::invalid("name", error.to_string()),
-        _ => ErrorCode::NotReady,
-    };
-    ErrorBody::new(code, error.to_string())
 }

@@ -1,5 +1,13 @@
 //! Hosts: who may be allowed to see volumes.
 
+pub(super) mod connections;
+pub(super) mod credentials;
+pub(super) mod events;
+pub(super) mod ids;
+pub(super) mod keys;
+pub(super) mod refused;
+pub(super) mod tls_keys;
+
 use std::collections::BTreeMap;
 
 use api::{
@@ -7,8 +15,9 @@ use api::{
 };
 use node::{NodeError, Nqn};
 
-use super::administrators::administered_by;
-use super::{Control, Objects, StartError, not_found};
+use crate::control::drives::administrators::administered_by;
+use crate::control::words::not_found;
+use crate::control::{Control, Objects, StartError};
 use crate::state::Kind;
 
 impl Control {
@@ -160,7 +169,7 @@ pub(super) fn shown(objects: &Objects, name: &Name, spec: &HostSpec) -> Host {
     Host {
         name: name.clone(),
         nqn: spec.nqn.clone(),
-        key: objects.host_keys.get(name).map(super::host_keys::shown),
+        key: objects.host_keys.get(name).map(keys::shown),
         tls: objects.tls_keys.contains_key(name),
         tenant: spec.tenant.clone(),
         volumes: volumes_of(objects, name),

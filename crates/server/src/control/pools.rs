@@ -1,5 +1,7 @@
 //! Pools: make, show, import, let go of; their drives.
 
+pub(super) mod events;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -7,10 +9,12 @@ use std::time::{Duration, Instant, SystemTime};
 use api::{ErrorBody, ErrorCode, Job, JobKind, Name, Pool, PoolSpec, PoolState, Severity};
 use node::{PoolFacts, Taking};
 
-use super::drives::refused;
-use super::volumes::list;
-use super::{Control, Objects, not_found, wiped};
+use crate::control::drives::wiped;
+use crate::control::words::{list, not_found, refused};
+
+use crate::control::{Control, Objects};
 use crate::state::{Kind, Place, PoolRecord, ScrubRecord, VolumeRecord};
+use crate::words::hexadecimal;
 
 mod absent;
 mod adopt;
@@ -33,7 +37,6 @@ mod wiping;
 
 pub(super) use self::looks::Looks;
 pub(super) use self::scrub::check_interval_days;
-pub use self::show::hexadecimal;
 use self::show::shown;
 pub(in crate::control) use self::show::why_offline;
 pub(super) use self::usage::Usages;
@@ -421,7 +424,7 @@ fn free_drive(objects: &Objects, drive: &Name, unless: Option<&Name>) -> Result<
         let message = format!("no drive is named {drive}; drives: {}", list(&existing));
         return Err(ErrorBody::new(ErrorCode::NotFound, message));
     };
-    if let Some(volume) = super::drives::user(objects, drive) {
+    if let Some(volume) = crate::control::drives::user(objects, drive) {
         let message = format!("drive {drive} is used by volume {volume}");
         return Err(ErrorBody::new(ErrorCode::InUse, message));
     }

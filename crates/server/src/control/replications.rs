@@ -1,5 +1,8 @@
 //! Replications: which there are, what of them is remembered, and how each stands.
 
+pub(super) mod replicas;
+pub(super) mod replicating;
+
 use std::time::SystemTime;
 
 use api::{
@@ -7,9 +10,10 @@ use api::{
 };
 use uuid::Uuid;
 
-use super::snapshots::pool_volume;
-use super::volumes::identified;
-use super::{Control, Objects, not_found};
+use crate::control::volumes::identified;
+use crate::control::volumes::snapshots::pool_volume;
+use crate::control::words::not_found;
+use crate::control::{Control, Objects};
 use crate::events::{seconds, time_at, timestamp};
 use crate::metrics::KnownReplication;
 use crate::replications::{Copied, ReplicationRecord};

@@ -1,21 +1,34 @@
 //! Volumes: serve, show, allow, deny, stop serving.
 
+pub(super) mod copies;
+pub(super) mod kept;
+pub(super) mod pool_volumes;
+pub(super) mod room;
+pub(super) mod schedules;
+pub(super) mod serving;
+pub(super) mod snapshots;
+pub(super) mod standing;
+pub(super) mod subsystems;
+pub(super) mod told;
+
 use std::collections::BTreeSet;
 
 use api::{
     ANY_HOST, ErrorBody, ErrorCode, Limits, Name, ObjectState, Severity, Size, Volume, VolumeSpec,
 };
-use node::{AllowedHosts, Backing, NodeError, Nqn, Taking, VolumeId};
+use node::{AllowedHosts, Backing, NodeError, Taking, VolumeId};
 use uuid::Uuid;
 
-use super::drives::refused;
-use super::grants::{Asker, is_hidden};
-use super::hosts::{check_owner, nqn_of};
-use super::serving::node_volume;
-use super::standing::Standing;
-use super::subsystems::{group_agrees, members};
-use super::told::Told;
-use super::{Control, Objects, VolumeEntry, kept, not_found, replicas, wiped};
+use crate::control::drives::wiped;
+use crate::control::hosts::{check_owner, nqn_of};
+use crate::control::replications::replicas;
+use crate::control::tenants::grants::{Asker, is_hidden};
+use crate::control::volumes::serving::node_volume;
+use crate::control::volumes::standing::Standing;
+use crate::control::volumes::subsystems::{group_agrees, members};
+use crate::control::volumes::told::Told;
+use crate::control::words::{list, not_found, parsed, refused};
+use crate::control::{Control, Objects, VolumeEntry};
 use crate::reservations;
 use crate::state::{Kind, Place, VolumeRecord};
 
@@ -346,10 +359,6 @@ fn not_taken(error: &NodeError) -> ErrorBody {
     body
 }
 
-pub(super) fn in_use(message: String) -> ErrorBody {
-    ErrorBody::new(ErrorCode::InUse, message)
-}
-
 pub(super) fn drive_online(objects: &Objects, drive: &Name) -> Result<(), String> {
     match objects.drives.get(drive).map(|entry| &entry.offline) {
         None => Err(format!("no drive is named {drive}")),
@@ -390,11 +399,6 @@ fn known_hosts(objects: &Objects, asker: Asker<'_>, hosts: &[Name]) -> Result<()
 fn unknown_host(field: &str, host: &Name) -> ErrorBody {
     let message = format!("no host is named {host}; allowed: a host that was added, or \"any\"");
     ErrorBody::invalid(field, message)
-}
-
-pub(super) fn parsed(nqn: &str) -> Result<Nqn, ErrorBody> {
-    let wrong = |error| ErrorBody::new(ErrorCode::Internal, format!("NQN {nqn:?}: {error}"));
-    nqn.parse().map_err(wrong)
 }
 
 /// Whether a volume, `reserved` as far as is known, is what `spec` asks for.
@@ -442,17 +446,6 @@ pub(super) fn sorted(mut hosts: Vec<Name>) -> Vec<Name> {
     hosts.sort();
     hosts.dedup();
     hosts
-}
-
-pub(super) fn list(names: &[Name]) -> String {
-    match names {
-        [] => "none".to_owned(),
-        names => names
-            .iter()
-            .map(Name::as_str)
-            .collect::<Vec<_>>()
-            .join(", "),
-    }
 }
 
 pub(super) fn shown(name: &Name, entry: &VolumeEntry) -> Volume {

@@ -3,13 +3,12 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
+
+use crate::routes::REFILL;
 
 /// Failures that an address has at once: somebody who mistypes, or a program with an old token.
 const BURST: u32 = 10;
-
-/// How long until one more is allowed.
-pub const REFILL: Duration = Duration::from_secs(6);
 
 /// Addresses that are remembered; the one that has been quiet longest makes room.
 const ADDRESSES: usize = 4096;

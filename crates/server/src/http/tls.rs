@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use tokio_rustls::TlsAcceptor;
 
 use crate::config::CertificateFiles;
-use crate::tokens::hexadecimal;
+use crate::words::hexadecimal;
 
 const CERTIFICATE_FILE: &str = "certificate.pem";
 const KEY_FILE: &str = "certificate-key.pem";

@@ -5,19 +5,16 @@
 
 use std::fmt::Write as _;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use api::{GraphiteTarget, Settings, Severity};
+use api::{GraphiteTarget, Name};
 use prometheus::proto::{Metric, MetricFamily, MetricType};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::timeout;
 
-use super::families;
-use crate::control::Control;
+use super::{Sample, families};
 use crate::names::resolve;
 use crate::outage::Outage;
 
@@ -39,57 +36,43 @@ impl Pushes {
     }
 }
 
-/// Sends figures to the receiver that the settings name, until the node stops. That it takes none
-/// for a while, and that it takes some again, are events.
-pub async fn push(control: Arc<Control>, mut settings: watch::Receiver<Settings>) {
-    loop {
-        let target = settings.borrow_and_update().graphite.clone();
-        let ends = async { settings.wait_for(|it| it.graphite != target).await.is_err() };
-        tokio::select! {
-            ends = ends => if ends {
-                return;
-            },
-            () = serve(&control, target.as_ref()) => {}
-        }
-    }
+/// A receiver, and the connection to it.
+pub struct Receiver<'a> {
+    target: &'a GraphiteTarget,
+    open: Option<TcpStream>,
+    outage: Outage,
 }
 
-/// Sends to one receiver for ever.
-async fn serve(control: &Control, target: Option<&GraphiteTarget>) {
-    let Some(target) = target else {
-        return std::future::pending().await;
-    };
-    let period = Duration::from_secs(u64::from(target.interval_seconds));
-    let receiver = format!("Graphite receiver {}", target.address);
-    let mut outage = Outage::of(receiver, "batches of figures");
-    let mut open = None;
-    let mut next = Instant::now() + period;
-    loop {
-        sleep_until(next).await;
-        next = Instant::now() + period;
-        let Ok(sample) = control.figures().latest() else {
-            continue;
-        };
-        let prefix = format!("{}.{}", target.prefix, part(control.name().as_str()));
-        let text = lines(&families::of(&sample), &prefix, sample.time);
-        let sending = send(&target.address, open.take(), &text);
+impl Receiver<'_> {
+    /// A receiver that there is no connection to yet.
+    pub fn of(target: &GraphiteTarget) -> Receiver<'_> {
+        let receiver = format!("Graphite receiver {}", target.address);
+        Receiver {
+            target,
+            open: None,
+            outage: Outage::of(receiver, "batches of figures"),
+        }
+    }
+
+    /// Sends the figures of a node, and counts what became of them. Returns what is to be told:
+    /// that it takes none for a while, or some again.
+    pub async fn send(&mut self, node: &Name, sample: &Sample, pushes: &Pushes) -> Option<String> {
+        let prefix = format!("{}.{}", self.target.prefix, part(node.as_str()));
+        let text = lines(&families::of(sample), &prefix, sample.time);
+        let sending = send(&self.target.address, self.open.take(), &text);
         let sent = timeout(TIMEOUT, sending).await;
-        let pushes = &control.figures().pushes;
         let lost = pushes.counts().1;
-        let told = match sent.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+        match sent.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
             Ok(stream) => {
-                open = Some(stream);
+                self.open = Some(stream);
                 pushes.done.fetch_add(1, Ordering::Relaxed);
-                outage.ends(lost)
+                self.outage.ends(lost)
             }
             Err(error) => {
-                tracing::debug!("Graphite receiver {}: {error}", target.address);
+                tracing::debug!("Graphite receiver {}: {error}", self.target.address);
                 pushes.failed.fetch_add(1, Ordering::Relaxed);
-                outage.goes_on(lost, error)
+                self.outage.goes_on(lost, error)
             }
-        };
-        if let Some(told) = told {
-            control.events().record(Severity::Warning, "node", &told);
         }
     }
 }

@@ -15,14 +15,12 @@ use std::time::SystemTime;
 use std::{io, thread};
 
 use api::{HistoryKind, HistorySeries, Name, ObjectHistory};
-use tokio::time::MissedTickBehavior;
 
 use self::file::HistoryFile;
 pub use self::file::{FILE_BYTES_MAX, TIERS};
 use self::rows::Row;
 use self::values::{Values, metrics_of};
-use super::{PERIOD, Sample, lock};
-use crate::control::{Control, Means};
+use super::{Sample, lock};
 
 /// The file of histories, in the state directory.
 const FILE_NAME: &str = "history.ring";
@@ -98,6 +96,19 @@ impl Recorder {
         if let Err(TrySendError::Full(_)) = self.queue.try_send((interval, rows)) {
             self.shared.failed("the disk does not answer");
         }
+    }
+
+    /// Records the interval that ended with the sample `now`, if one has since `before`, which is
+    /// `now` afterwards.
+    pub fn take(&self, before: &mut Option<Arc<Sample>>, now: Arc<Sample>, node: &Name) {
+        if let Some(before) = &before {
+            if interval_of(before.time) == interval_of(now.time) {
+                return;
+            }
+            let ended = interval_of(now.time).saturating_sub(1);
+            self.record(ended, rows::rows(node, before, &now));
+        }
+        *before = Some(now);
     }
 
     /// The histories of objects; it waits for the disk.
@@ -176,31 +187,6 @@ fn interval_of(time: SystemTime) -> u32 {
     let elapsed = time.duration_since(SystemTime::UNIX_EPOCH);
     let seconds = elapsed.map_or(0, |elapsed| elapsed.as_secs());
     u32::try_from(seconds / u64::from(TIERS[0].seconds)).unwrap_or(u32::MAX)
-}
-
-/// Records the node's figures until it stops.
-pub async fn keep(control: Arc<Control>) {
-    let mut ticks = tokio::time::interval(PERIOD);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut before: Option<Arc<Sample>> = None;
-    loop {
-        ticks.tick().await;
-        let recorder = control.figures().recorder();
-        control.note_problem(Means::History, recorder.problem());
-        let Ok(now) = control.figures().latest() else {
-            continue;
-        };
-        match &before {
-            Some(before) if interval_of(before.time) == interval_of(now.time) => continue,
-            // What ended with the sample is the interval before.
-            Some(before) => {
-                let ended = interval_of(now.time).saturating_sub(1);
-                recorder.record(ended, rows::rows(control.name(), before, &now));
-            }
-            None => {}
-        }
-        before = Some(now);
-    }
 }
 
 #[cfg(test)]

@@ -3,10 +3,10 @@
 use api::{Name, Size};
 use node::{AbsentMember, NodeError, PoolError};
 
-use super::hexadecimal;
 use crate::control::Objects;
-use crate::control::drive_specs::description;
+use crate::control::drives::specs::description;
 use crate::state::PoolRecord;
+use crate::words::hexadecimal;
 
 /// Why an opening with the drives `used` was refused, if that is for want of members: each of them
 /// by what it is known as, and what can be done.

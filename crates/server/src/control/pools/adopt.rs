@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::agreement::Newcomers;
 use super::volumes_of;
-use crate::control::kept::{self, KeptHosts, Unread};
+use crate::control::volumes::kept::{self, KeptHosts, Unread};
 use crate::control::{Control, Objects, VolumeEntry};
 use crate::state::{Place, VolumeRecord};
 

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 
 use api::{HostSpec, Name};
 
-use crate::control::{Objects, kept};
+use crate::control::Objects;
+use crate::control::volumes::kept;
 use crate::state::VolumeRecord;
 
 /// The volumes of a pool, one after the other, each beside all that is here and those before it.

@@ -4,8 +4,9 @@ use api::{CarriedLabel, Name};
 use node::{DamagedLabel, Label};
 
 use super::found::{Found, free};
-use super::{hexadecimal, pool_of, works_in};
+use super::{pool_of, works_in};
 use crate::control::{Control, Objects};
+use crate::words::hexadecimal;
 
 impl Control {
     /// What drives carry that neither a volume nor an open pool uses, by drive.

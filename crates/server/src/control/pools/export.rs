@@ -3,8 +3,9 @@
 use api::{ErrorBody, Name, Severity};
 use node::{NodeError, OfflineReason, PoolState};
 
-use super::{PoolEntry, refused, volumes_of};
-use crate::control::{Control, Objects, not_found};
+use super::{PoolEntry, volumes_of};
+use crate::control::words::{not_found, refused};
+use crate::control::{Control, Objects};
 use crate::state::Kind;
 
 impl Control {

@@ -6,10 +6,12 @@ use api::{ErrorBody, ErrorCode, Name, PoolImport};
 use node::{DamagedLabel, DriveLabel, Label, NewerFormat, NodeError, PoolError};
 
 use super::looks::PATIENCE;
-use super::{free_drive, hexadecimal, list, pool_of};
+use super::{free_drive, pool_of};
 use crate::control::drives::user;
+use crate::control::words::list;
 use crate::control::{Control, Objects};
 use crate::state::PoolRecord;
+use crate::words::hexadecimal;
 
 /// What drives carry that work and that nothing uses.
 #[derive(Default)]

@@ -2,8 +2,9 @@
 
 use api::{HostKeySpec, Name, Severity, TlsKeySpec};
 
-use crate::control::credentials::Credential;
-use crate::control::{Control, Objects, kept};
+use crate::control::hosts::credentials::Credential;
+use crate::control::volumes::kept;
+use crate::control::{Control, Objects};
 use crate::state::{Kind, VolumeRecord};
 
 impl Control {

@@ -9,10 +9,12 @@ use super::export::lost;
 use super::found::Found;
 use super::renaming::Renaming;
 use super::show::identity;
-use super::{PoolEntry, absent, hexadecimal};
-use crate::control::drives::refused;
+use super::{PoolEntry, absent};
+use crate::control::words::refused;
+
 use crate::control::{Control, Objects};
 use crate::state::{Kind, PoolRecord};
+use crate::words::hexadecimal;
 
 impl Control {
     /// Pools on drives that nothing uses, by identity.

@@ -2,8 +2,8 @@
 
 use api::{ErrorBody, ErrorCode, Name, PoolImport};
 
-use super::refused;
 use crate::control::Control;
+use crate::control::words::refused;
 
 impl Control {
     /// Refuses drives that another program has used since they became a pool's: their labels may

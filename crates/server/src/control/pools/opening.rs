@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use api::{Name, Severity};
 use node::PoolOpening;
 
+use super::PoolEntry;
 use super::found::Found;
-use super::{PoolEntry, list};
+use crate::control::words::list;
 use crate::control::{Control, Objects, VolumeEntry};
 use crate::state::PoolRecord;
 

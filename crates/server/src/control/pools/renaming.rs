@@ -8,8 +8,9 @@ use node::{VolumeId, VolumeInfo};
 
 use super::adopt::place;
 use super::agreement::Newcomers;
-use crate::control::drives::refused;
-use crate::control::kept::{self, Address};
+use crate::control::words::refused;
+
+use crate::control::volumes::kept::{self, Address};
 use crate::control::{Control, Objects};
 
 /// What is to be done before the volumes of a pool are served.

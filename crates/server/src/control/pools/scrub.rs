@@ -8,7 +8,8 @@ use api::{ErrorBody, ErrorCode, Job, JobKind, Name, SCRUB_INTERVAL_DAYS_MAX, Sev
 use node::{NodeError, PoolError, ScrubReport, VolumeId};
 
 use super::losses::{self, Called};
-use super::{object, refused};
+use super::object;
+use crate::control::words::refused;
 use crate::control::{Control, Objects};
 use crate::events::seconds;
 use crate::state::{Kind, PoolRecord, ScrubRecord};

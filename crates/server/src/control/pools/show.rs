@@ -6,11 +6,7 @@ use uuid::Uuid;
 
 use super::{Objects, PoolEntry, state_of, volumes_of};
 use crate::events::timestamp;
-
-/// Sixteen bytes as people see them.
-pub fn hexadecimal(bytes: &[u8; 16]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
+use crate::words::hexadecimal;
 
 /// The identity of a host as people see it, like a node's own.
 pub(super) fn identity(bytes: &[u8; 16]) -> String {

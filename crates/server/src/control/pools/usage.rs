@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use api::{ErrorBody, ErrorCode, Name, PoolUsage, SpaceUse};
 use tokio::sync::watch;
 
-use super::refused;
 use crate::control::Control;
+use crate::control::words::refused;
 
 /// What was counted, once it has been.
 type Counted = Option<Result<PoolUsage, ErrorBody>>;

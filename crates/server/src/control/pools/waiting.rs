@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use api::{Name, Severity};
 use node::Label;
 
+use super::PoolEntry;
 use super::found::Found;
-use super::{PoolEntry, hexadecimal};
 use crate::control::{Control, Objects};
 use crate::state::PoolRecord;
+use crate::words::hexadecimal;
 
 /// How often the drives are tried that a pool waits for.
 const RETRY_PERIOD: Duration = Duration::from_secs(1);

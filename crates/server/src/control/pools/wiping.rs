@@ -3,9 +3,10 @@
 use api::{ErrorBody, ErrorCode, Name, Severity};
 use node::{DriveLabel, HostId};
 
+use super::free_drive;
 use super::show::identity;
-use super::{free_drive, refused};
 use crate::control::Control;
+use crate::control::words::refused;
 
 impl Control {
     /// Makes a drive that nothing uses forget whatever it carries; with `force` although

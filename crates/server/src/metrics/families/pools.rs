@@ -5,8 +5,8 @@ use node::{DriveCounts, DriveStatus, PoolFacts, PoolState};
 use prometheus::proto::Metric;
 
 use super::{Page, counter, gauge, truth};
-use crate::control::hexadecimal;
 use crate::metrics::{KnownPool, Sample};
+use crate::words::hexadecimal;
 
 /// Bytes in a block of a pool.
 const BLOCK_BYTES: f64 = 4096.0;

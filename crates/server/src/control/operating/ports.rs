@@ -1,0 +1,255 @@
+//! Ports: which addresses serve NVMe/TCP or NVMe/RDMA, and how good a path each of them is.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+
+use api::{ErrorBody, ErrorCode, PathState, Port, PortChange, PortTransport, Severity};
+use node::{Asker, address_for, display_address};
+
+use crate::config::{Config, PortConfig};
+use crate::control::Control;
+use crate::control::catalogue::Catalogue;
+use crate::control::words::refused;
+use crate::endpoints::from_here;
+use crate::events::Events;
+use crate::interfaces::global_addresses_or_none;
+use crate::state::PathRecord;
+
+/// An address that serves hosts, as somebody reaches it.
+pub struct Reached {
+    /// Address and port.
+    pub address: String,
+    /// Hosts connect to it under TLS, or not at all.
+    pub tls: bool,
+    /// How hosts come.
+    pub transport: PortTransport,
+}
+
+/// Every port of the settings file, in its order.
+pub(in crate::control) struct Ports {
+    configured: Vec<PortConfig>,
+    paths: Catalogue<BTreeMap<u16, PathRecord>>,
+}
+
+impl Ports {
+    /// The settings file's ports as the remembered records leave them.
+    pub fn new(config: &Config, mut remembered: BTreeMap<u16, PathRecord>) -> Ports {
+        let configured = config.nvme.ports.clone();
+        remembered.retain(|id, record| {
+            let port = configured.get(usize::from(*id).wrapping_sub(1));
+            port.is_some_and(|port| port.listen.to_string() == record.listen)
+        });
+        Ports {
+            configured,
+            paths: Catalogue::new(remembered),
+        }
+    }
+
+    /// The ports as the data path takes them, before anything else has seen them.
+    pub fn specs(&self) -> Vec<node::PortSpec> {
+        let paths = self.paths.seen();
+        let numbered = (1..).zip(&self.configured);
+        numbered
+            .map(|(id, port)| node::PortSpec {
+                listen: port.listen.0,
+                advertise: port.advertise.map(|address| address.0),
+                path: on_the_data_path(state_of(&paths, id)),
+                tls: port.tls,
+                transport: match port.transport {
+                    PortTransport::Tcp => node::Transport::Tcp,
+                    PortTransport::Rdma => node::Transport::Rdma,
+                },
+            })
+            .collect()
+    }
+}
+
+impl Control {
+    /// Every port, by number.
+    pub fn ports(&self) -> Vec<Port> {
+        let paths = self.ports.paths.seen();
+        (1..=self.node.addresses().len() as u16)
+            .filter_map(|id| self.port(&paths, id))
+            .collect()
+    }
+
+    /// Makes a port a better or a worse path, and remembers it.
+    pub async fn change_port(&self, id: u64, change: PortChange) -> Result<Port, ErrorBody> {
+        let mut paths = self.ports.paths.change().await;
+        let number = u16::try_from(id).unwrap_or(0);
+        let index = usize::from(number).wrapping_sub(1);
+        let Some(configured) = self.ports.configured.get(index) else {
+            let count = self.ports.configured.len();
+            let message = format!("no port {id}; there are ports 1 to {count}");
+            return Err(ErrorBody::new(ErrorCode::NotFound, message));
+        };
+        let before = state_of(&paths, number);
+        if before != change.path {
+            let mut changed = paths.clone();
+            changed.insert(
+                number,
+                PathRecord {
+                    listen: configured.listen.to_string(),
+                    path: change.path,
+                },
+            );
+            let record = changed.clone();
+            self.with_state(move |state| state.put_paths(&record))
+                .await?;
+            let path = on_the_data_path(change.path);
+            let done = self.node.set_path_state(index, path).await;
+            done.map_err(|error| refused(&error))?;
+            *paths = changed;
+            let message = format!("{}, was {}", change.path.word(), before.word());
+            self.events
+                .record(Severity::Info, &format!("port/{id}"), &message);
+        }
+        let port = self.port(&paths, number);
+        port.ok_or_else(|| ErrorBody::new(ErrorCode::NotFound, format!("no port {id}")))
+    }
+
+    /// The addresses at which `asker`, or a host beside it, reaches the ports: the better paths
+    /// first. An address of a link elsewhere is without the asker's name of that link.
+    pub fn reached(&self, asker: &Asker) -> Vec<Reached> {
+        let paths = self.ports.paths.seen();
+        let bound = self.node.addresses().iter().zip(&self.ports.configured);
+        let mut ports: Vec<_> = (1..)
+            .zip(bound)
+            .filter(|(id, _)| self.node.port_fault(usize::from(*id) - 1).is_none())
+            .map(|(id, port)| (state_of(&paths, id), port))
+            .collect();
+        ports.sort_by_key(|(path, _)| *path);
+        let mut found: Vec<Reached> = Vec::new();
+        for (_, (bound, port)) in ports {
+            let advertise = port.advertise.map(|address| address.0);
+            for address in addresses_for(*bound, advertise, asker, global_addresses_or_none) {
+                let (address, transport) = (written(address, asker), port.transport);
+                let known =
+                    |known: &Reached| known.address == address && known.transport == transport;
+                if !found.iter().any(known) {
+                    found.push(Reached {
+                        address,
+                        tls: port.tls,
+                        transport,
+                    });
+                }
+            }
+        }
+        found
+    }
+
+    /// Ports that hosts are told not to use, or cannot use, one sentence each.
+    pub(in crate::control) fn closed_ports(&self) -> Vec<String> {
+        let problem = |port: Port| match (port.fault, port.path) {
+            (Some(fault), _) => Some(format!("port {} serves nobody: {fault}", port.id)),
+            (None, PathState::Inaccessible) => {
+                let (id, address) = (port.id, port.address);
+                Some(format!("port {id} at {address} is inaccessible"))
+            }
+            (None, PathState::Optimized | PathState::NonOptimized) => None,
+        };
+        self.ports().into_iter().filter_map(problem).collect()
+    }
+
+    fn port(&self, paths: &BTreeMap<u16, PathRecord>, id: u16) -> Option<Port> {
+        let index = usize::from(id).wrapping_sub(1);
+        let configured = self.ports.configured.get(index)?;
+        Some(Port {
+            id,
+            address: self.node.addresses().get(index)?.to_string(),
+            advertise: configured.advertise.map(|address| address.to_string()),
+            path: state_of(paths, id),
+            tls: configured.tls,
+            transport: configured.transport,
+            fault: self.node.port_fault(index),
+        })
+    }
+}
+
+/// Tells that nobody can connect through a port, or that hosts can again.
+pub(in crate::control) fn tell(events: &Events, index: usize, fault: Option<String>) {
+    let (severity, message) = match fault {
+        Some(fault) => (Severity::Error, format!("serves nobody: {fault}")),
+        None => (Severity::Info, "serves hosts".to_owned()),
+    };
+    events.record(severity, &format!("port/{}", index + 1), &message);
+}
+
+/// The addresses of one port that are of use to `asker`. A port that listens everywhere has the
+/// address at which the asker came, and otherwise all of `global`, which this machine has.
+fn addresses_for(
+    bound: SocketAddr,
+    advertise: Option<SocketAddr>,
+    asker: &Asker,
+    global: impl Fn() -> Vec<IpAddr>,
+) -> Vec<SocketAddr> {
+    let reached = address_for(bound, advertise, asker);
+    let listens_everywhere = advertise.is_none() && bound.ip().is_unspecified();
+    match reached {
+        // Of no use to anybody elsewhere, whom a person on this machine may ask for.
+        Some(address) if listens_everywhere && address.ip().is_loopback() => {}
+        None if listens_everywhere => {}
+        reached => return reached.into_iter().collect(),
+    }
+    let mut all = global();
+    all.retain(|ip| ip.is_ipv4() == bound.is_ipv4());
+    if all.is_empty() && asker.is_here() {
+        all.push(from_here(bound).ip());
+    }
+    let port = bound.port();
+    all.into_iter()
+        .map(|ip| SocketAddr::new(ip, port))
+        .collect()
+}
+
+/// An address as `asker` can take it: the name of a link is for this machine alone.
+fn written(address: SocketAddr, asker: &Asker) -> String {
+    match address {
+        SocketAddr::V6(v6) if !asker.is_here() => {
+            SocketAddrV6::new(*v6.ip(), v6.port(), 0, 0).to_string()
+        }
+        address => display_address(&address),
+    }
+}
+
+fn state_of(paths: &BTreeMap<u16, PathRecord>, id: u16) -> PathState {
+    paths
+        .get(&id)
+        .map_or(PathState::default(), |record| record.path)
+}
+
+fn on_the_data_path(path: PathState) -> node::PathState {
+    match path {
+        PathState::Optimized => node::PathState::Optimized,
+        PathState::NonOptimized => node::PathState::NonOptimized,
+        PathState::Inaccessible => node::PathState::Inaccessible,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A port number says nothing once the settings file has another address there.
+    #[test]
+    fn a_path_is_remembered_for_the_address_it_was_said_of() {
+        let text = "[[nvme.ports]]\nlisten = \"127.0.0.1:1\"\n\
+                    [[nvme.ports]]\nlisten = \"127.0.0.1:2\"\n";
+        let config = Config::parse(text).unwrap();
+        let record = |listen: &str| PathRecord {
+            listen: listen.to_owned(),
+            path: PathState::Inaccessible,
+        };
+        let remembered = [
+            (1, record("127.0.0.1:1")),
+            (2, record("127.0.0.1:9")),
+            (3, record("127.0.0.1:2")),
+        ];
+        let ports = Ports::new(&config, remembered.into());
+        let paths: Vec<_> = ports.specs().iter().map(|port| port.path).collect();
+        assert_eq!(
+            paths,
+            [node::PathState::Inaccessible, node::PathState::Optimized]
+        );
+    }
+}

@@ -1,0 +1,4 @@
+//! Tenants: what is theirs, and what they are limited to.
+
+pub(super) mod grants;
+pub(super) mod limits;
