@@ -7,31 +7,23 @@ mod danger;
 mod device;
 mod error;
 mod open;
+mod worker;
 
-use std::ops::Range;
 use std::path::PathBuf;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread::JoinHandle;
 
-use block::{BlockDevice, BlockRange, Geometry, Lba};
-use drive::EmulatedDrive;
-use reactor::{Reactor, ReactorConfig};
 use ssd::{FlashCounters, Profile};
 
 pub use error::SessionError;
 
-use self::open::Opened;
+use self::worker::{Command, Part, Run, Worker};
 use crate::experiment::Smart;
-use crate::load::{Job, JobReport, Journal, Progress, Stop, Verify, Workload};
+use crate::load::{JobReport, Progress, Stop, Workload};
 use crate::plan::{Clock, Target, TargetKind};
 
 /// Capacity factor of emulated drives where the plan says nothing: 8 GB of a 7.68 TB drive.
 const DRIVE_SCALE: f64 = 0.001;
-
-/// Pieces in which a device is deallocated.
-const PURGE_BLOCKS: u64 = 1 << 18;
 
 /// How a target is opened.
 #[derive(Clone, Debug)]
@@ -51,29 +43,10 @@ pub struct SessionOptions {
     pub own: Vec<String>,
 }
 
-/// One thread's part of a target.
-#[derive(Clone, Debug)]
-struct Part {
-    target: Target,
-    profile: Option<Profile>,
-    seed: u64,
-    writes: bool,
-    destroy: Vec<String>,
-    own: Vec<String>,
-    /// Indexes of drives, paths or addresses.
-    drives: Range<u32>,
-}
-
 /// A target held open. Its threads end with it.
 pub struct Session {
     workers: Vec<Worker>,
     region_bytes: u64,
-}
-
-struct Worker {
-    commands: Option<Sender<Command>>,
-    thread: Option<JoinHandle<()>>,
-    devices: u32,
 }
 
 /// What emulated drives have counted.
@@ -85,24 +58,6 @@ pub struct DriveCounts {
     pub completed: u64,
     /// Of those, late by a tenth or more.
     pub late: u64,
-}
-
-enum Command {
-    Run(Run),
-    Purge(Sender<Result<(), SessionError>>),
-    Counts(Sender<DriveCounts>),
-    Health(Sender<Vec<Smart>>),
-    /// Asks for the files that were made, which are then not removed at the end.
-    Release(Sender<Vec<PathBuf>>),
-}
-
-/// A load, as a thread is told to run it.
-struct Run {
-    workload: Workload,
-    first_job: u32,
-    progress: Vec<Arc<Progress>>,
-    stop: Stop,
-    reply: Sender<Result<Vec<JobReport>, SessionError>>,
 }
 
 /// A load under way.
@@ -128,20 +83,9 @@ impl Session {
             region_bytes: u64::MAX,
         };
         for part in parts(options) {
-            let (ready, opened) = mpsc::channel();
-            let (commands, received) = mpsc::channel();
-            let thread = std::thread::spawn(move || work(&part, &ready, &received));
-            let worker = Worker {
-                commands: Some(commands),
-                thread: Some(thread),
-                devices: 0,
-            };
-            session.workers.push(worker);
-            let (devices, bytes) = opened.recv().map_err(|_| SessionError::Lost)??;
+            let (worker, bytes) = Worker::start(part)?;
             session.region_bytes = session.region_bytes.min(bytes);
-            if let Some(worker) = session.workers.last_mut() {
-                worker.devices = devices;
-            }
+            session.workers.push(worker);
         }
         Ok(session)
     }
@@ -237,24 +181,8 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        for worker in &mut self.workers {
-            worker.commands = None;
-        }
-        for worker in &mut self.workers {
-            if let Some(thread) = worker.thread.take() {
-                // A thread that panicked has said so.
-                drop(thread.join());
-            }
-        }
-    }
-}
-
-impl Worker {
-    fn send(&self, command: Command) {
-        if let Some(commands) = &self.commands {
-            // A thread that has ended drops the reply's sender with the command.
-            drop(commands.send(command));
-        }
+        // All close at once; each is waited for where it is dropped.
+        self.workers.iter_mut().for_each(Worker::end);
     }
 }
 
@@ -312,136 +240,4 @@ fn default_drives(kind: TargetKind) -> u32 {
         TargetKind::InplaceRaid6 | TargetKind::Pool => 6,
         _ => 1,
     }
-}
-
-/// The thread's life: opens, answers, closes.
-fn work(
-    part: &Part,
-    ready: &Sender<Result<(u32, u64), SessionError>>,
-    commands: &Receiver<Command>,
-) {
-    let reactor = if part.target.clock == Some(Clock::Virtual) {
-        Ok(Reactor::simulated(part.seed))
-    } else {
-        Reactor::io_uring(ReactorConfig::default())
-    };
-    let opened = reactor.map_err(SessionError::from).and_then(|reactor| {
-        let opened = reactor.run(Opened::open(part))?;
-        Ok((reactor, opened))
-    });
-    let (reactor, mut opened) = match opened {
-        Ok(opened) => opened,
-        // Whoever waits for it has asked for it.
-        Err(error) => return drop(ready.send(Err(error))),
-    };
-    let devices: Vec<Rc<_>> = opened.devices.drain(..).map(Rc::new).collect();
-    let bytes = |geometry: &Geometry| open::region_bytes(geometry, &part.target);
-    let smallest = devices.iter().map(|device| bytes(&device.geometry())).min();
-    drop(ready.send(Ok((devices.len() as u32, smallest.unwrap_or(0)))));
-    for command in commands {
-        match command {
-            Command::Run(run) => {
-                let reply = run.reply.clone();
-                drop(reply.send(reactor.run(run_jobs(&devices, run))));
-            }
-            Command::Purge(reply) => {
-                let bytes = smallest.unwrap_or(0);
-                drop(reply.send(reactor.run(purge(&devices, bytes))));
-            }
-            Command::Counts(reply) => drop(reply.send(counts(&opened))),
-            Command::Health(reply) => {
-                let first = part.drives.start;
-                drop(reply.send((first..).zip(&opened.emulated).map(smart).collect()));
-            }
-            Command::Release(reply) => drop(reply.send(std::mem::take(&mut opened.made))),
-        }
-    }
-    reactor.run(async move {
-        drop(devices);
-        opened.close().await;
-    });
-}
-
-fn counts(opened: &Opened) -> DriveCounts {
-    let mut sum = DriveCounts::default();
-    for drive in &opened.emulated {
-        sum.flash = sum.flash.and(&drive.flash_counters());
-        let punctuality = drive.punctuality();
-        sum.completed += punctuality.completed;
-        sum.late += punctuality.late;
-    }
-    sum
-}
-
-fn smart((index, drive): (u32, &EmulatedDrive)) -> Smart {
-    let (health, punctuality) = (drive.health(), drive.punctuality());
-    Smart {
-        drive: format!("emulated {}", index + 1),
-        percentage_used: health.percentage_used,
-        data_units_read: health.data_units_read,
-        data_units_written: health.data_units_written,
-        host_read_commands: health.host_read_commands,
-        host_write_commands: health.host_write_commands,
-        write_amplification_thousandths: Some(health.write_amplification_thousandths),
-        completed: Some((punctuality.completed, punctuality.late)),
-    }
-}
-
-async fn run_jobs<D: BlockDevice + 'static>(
-    devices: &[Rc<D>],
-    run: Run,
-) -> Result<Vec<JobReport>, SessionError> {
-    let mut tasks = Vec::new();
-    let mut progress = run.progress.into_iter();
-    let each = devices
-        .iter()
-        .flat_map(|device| std::iter::repeat_n(device, run.workload.jobs as usize));
-    for (number, device) in (run.first_job..).zip(each) {
-        let journal = journal(&run.workload, &device.geometry(), number)?;
-        let job = Job {
-            device: Rc::clone(device),
-            workload: run.workload.clone(),
-            number,
-            journal,
-            progress: progress.next().unwrap_or_default(),
-            stop: run.stop.clone(),
-        };
-        tasks.push(reactor::spawn(job.run()));
-    }
-    let mut reports = Vec::new();
-    for task in tasks {
-        reports.push(task.await?);
-    }
-    Ok(reports)
-}
-
-/// What a verified job remembers of its own writes; one that only reads checks each block alone.
-fn journal(
-    workload: &Workload,
-    geometry: &Geometry,
-    number: u32,
-) -> Result<Option<Journal>, SessionError> {
-    if workload.verify == Verify::None || !workload.pattern.writes() {
-        return Ok(None);
-    }
-    let region = workload.region(geometry, number)?;
-    let seed = workload.job_seed(number);
-    let journal = Journal::new(
-        seed,
-        region.start_block,
-        region.blocks(),
-        geometry.block_bytes,
-    );
-    Ok(Some(journal))
-}
-
-async fn purge<D: BlockDevice>(devices: &[Rc<D>], bytes: u64) -> Result<(), SessionError> {
-    for device in devices {
-        let blocks = bytes / u64::from(device.geometry().block_bytes);
-        for start in (0..blocks).step_by(PURGE_BLOCKS as usize) {
-            let range = BlockRange::new(Lba(start), PURGE_BLOCKS.min(blocks - start));
-            device.deallocate(range).await.map_err(SessionError::Io)?;
-        }
-    }
-    Ok(())
 }
