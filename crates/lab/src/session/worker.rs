@@ -2,13 +2,16 @@
 
 use std::ops::Range;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{self, Sender};
+use std::task::{Context, Poll, Wake};
+use std::thread::{JoinHandle, Thread};
 
 use block::{BlockDevice, BlockRange, Geometry, Lba};
 use drive::EmulatedDrive;
+use reactor::mailbox::{self, TrySendError};
 use reactor::{Reactor, ReactorConfig};
 use ssd::Profile;
 
@@ -17,6 +20,9 @@ use super::{DriveCounts, SessionError};
 use crate::experiment::Smart;
 use crate::load::{Job, JobReport, Journal, Progress, Stop, Verify, Workload};
 use crate::plan::{Clock, Target};
+
+/// Each that asks waits for its answer, so that one or two are on their way at most.
+const COMMANDS_MAX: usize = 4;
 
 /// Pieces in which a device is deallocated.
 const PURGE_BLOCKS: u64 = 1 << 18;
@@ -55,7 +61,7 @@ pub(super) struct Run {
 
 /// A thread that has opened its part.
 pub(super) struct Worker {
-    commands: Option<Sender<Command>>,
+    commands: Option<mailbox::Sender<Command>>,
     thread: Option<JoinHandle<()>>,
     /// How many devices it has.
     pub(super) devices: u32,
@@ -69,8 +75,8 @@ impl Worker {
     /// [`SessionError`]; nothing stays open.
     pub(super) fn start(part: Part) -> Result<(Worker, u64), SessionError> {
         let (ready, opened) = mpsc::channel();
-        let (commands, received) = mpsc::channel();
-        let thread = std::thread::spawn(move || work(&part, &ready, &received));
+        let (commands, received) = mailbox::channel(COMMANDS_MAX);
+        let thread = std::thread::spawn(move || work(&part, &ready, received));
         let mut worker = Worker {
             commands: Some(commands),
             thread: Some(thread),
@@ -84,7 +90,9 @@ impl Worker {
     pub(super) fn send(&self, command: Command) {
         if let Some(commands) = &self.commands {
             // A thread that has ended drops the reply's sender with the command.
-            drop(commands.send(command));
+            let sent = commands.try_send(command);
+            let full = matches!(sent, Err(TrySendError::Full(_)));
+            assert!(!full, "a thread is asked when it has answered");
         }
     }
 
@@ -108,7 +116,7 @@ impl Drop for Worker {
 fn work(
     part: &Part,
     ready: &Sender<Result<(u32, u64), SessionError>>,
-    commands: &Receiver<Command>,
+    mut commands: mailbox::Receiver<Command>,
 ) {
     let reactor = if part.target.clock == Some(Clock::Virtual) {
         Ok(Reactor::simulated(part.seed))
@@ -128,7 +136,7 @@ fn work(
     let bytes = |geometry: &Geometry| open::region_bytes(geometry, &part.target);
     let smallest = devices.iter().map(|device| bytes(&device.geometry())).min();
     drop(ready.send(Ok((devices.len() as u32, smallest.unwrap_or(0)))));
-    for command in commands {
+    while let Some(command) = next(&reactor, &mut commands, part.target.clock) {
         match command {
             Command::Run(run) => {
                 let reply = run.reply.clone();
@@ -150,6 +158,40 @@ fn work(
         drop(devices);
         opened.close().await;
     });
+}
+
+/// The next command; `None` once there will be none. What keeps a target goes on meanwhile: the
+/// keep alive of a connection, the lease of a pool. Virtual time stands still between loads.
+fn next(
+    reactor: &Reactor,
+    commands: &mut mailbox::Receiver<Command>,
+    clock: Option<Clock>,
+) -> Option<Command> {
+    match clock {
+        Some(Clock::Virtual) => wait(commands.recv()),
+        _ => reactor.run(commands.recv()),
+    }
+}
+
+/// Wakes a thread that waits outside an event loop.
+struct Unparks(Thread);
+
+impl Wake for Unparks {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Waits on this thread, on which no event loop runs meanwhile.
+fn wait<F: Future>(future: F) -> F::Output {
+    let waker = Arc::new(Unparks(std::thread::current())).into();
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => std::thread::park(),
+        }
+    }
 }
 
 fn counts(opened: &Opened) -> DriveCounts {
