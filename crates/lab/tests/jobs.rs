@@ -1,6 +1,7 @@
 //! Jobs on drives, in virtual time: counts, rates and ends are exact, and verification accuses
 //! exactly the drives that lose data.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +12,7 @@ use drive::{Drive, FaultControl, FaultyDrive, MemoryDrive, Operation};
 use lab::load::{
     Job, JobReport, Journal, Pass, Pattern, Progress, Stop, Verification, Verify, Workload, verify,
 };
-use reactor::{Reactor, sleep, spawn};
+use reactor::{Reactor, sleep, spawn, yield_now};
 
 const BLOCKS: u64 = 512;
 
@@ -75,6 +76,34 @@ fn without_time_or_count_a_job_visits_each_position_once() {
         let ios = report.statistics.reads.ios + report.statistics.writes.ios;
         assert_eq!(ios, BLOCKS * 4096 / u64::from(transfer_bytes), "{pattern}");
         assert!(!report.interrupted && report.errors.is_empty());
+    }
+}
+
+/// Others of the event loop, such as the keep alive of a connection, have a turn between two.
+#[test]
+fn each_place_of_a_queue_is_prepared_in_a_turn_of_its_own() {
+    for pattern in [Pattern::RandRead, Pattern::RandWrite] {
+        let workload = Workload {
+            pattern,
+            depth: 100,
+            number_ios: Some(1),
+            ..Workload::default()
+        };
+        let job = job(&memory(4096), workload);
+        let turns = Reactor::simulated(1).run(async move {
+            let turns = Rc::new(Cell::new(0));
+            let counted = Rc::clone(&turns);
+            let counting = spawn(async move {
+                loop {
+                    counted.set(counted.get() + 1);
+                    yield_now().await;
+                }
+            });
+            job.run().await.expect("the workload fits");
+            drop(counting.cancel_on_drop());
+            turns.get()
+        });
+        assert!(turns >= 100, "{pattern}: {turns} turns");
     }
 }
 

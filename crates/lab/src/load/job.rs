@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use block::{BlockDevice, Buffer, Durability, IoError, Lba};
-use reactor::{Instant, now, sleep, sleep_until, spawn};
+use reactor::{Instant, now, sleep, sleep_until, spawn, yield_now};
 
 use super::journal::Journal;
 use super::offsets::Offsets;
@@ -98,9 +98,11 @@ impl<D: BlockDevice + 'static> Job<D> {
         let writes = self.workload.pattern.writes();
         let verifies = self.workload.verify == Verify::Crc32c;
         let depth = self.workload.depth;
+        let buffers = buffers(&self.workload).await;
         let run = Rc::new(Run::new(self, region));
-        let slots: Vec<_> = (0..depth)
-            .map(|slot| spawn(run_slot(Rc::clone(&run), slot)))
+        let slots: Vec<_> = buffers
+            .into_iter()
+            .map(|buffer| spawn(run_slot(Rc::clone(&run), buffer)))
             .collect();
         let ticker = spawn(show_progress(Rc::clone(&run))).cancel_on_drop();
         for slot in slots {
@@ -309,10 +311,24 @@ async fn show_progress<D: BlockDevice + 'static>(run: Rc<Run<D>>) {
     }
 }
 
+/// A buffer for each place in the queue, filled before time is measured. Each has a turn of the
+/// event loop: with hundreds of them in one, the keep alive of a connection would wait for seconds
+/// on a slow processor.
+async fn buffers(workload: &Workload) -> Vec<Buffer> {
+    let mut buffers = Vec::with_capacity(workload.depth as usize);
+    for slot in 0..workload.depth {
+        let mut buffer = Buffer::zeroed(workload.transfer_bytes as usize);
+        if workload.pattern.writes() {
+            SplitMix::new(workload.seed ^ u64::from(slot) << 32).fill(&mut buffer);
+        }
+        buffers.push(buffer);
+        yield_now().await;
+    }
+    buffers
+}
+
 /// One place in the queue: does one I/O after the other until the job is over.
-async fn run_slot<D: BlockDevice + 'static>(run: Rc<Run<D>>, number: u32) {
-    let mut buffer = Buffer::new(run.workload.transfer_bytes as usize);
-    SplitMix::new(run.workload.seed ^ u64::from(number) << 32).fill(&mut buffer);
+async fn run_slot<D: BlockDevice + 'static>(run: Rc<Run<D>>, mut buffer: Buffer) {
     let mut floors = Vec::with_capacity(run.region.transfer_blocks as usize);
     let mut begun = now();
     while let Some(request) = run.next_request(begun) {
