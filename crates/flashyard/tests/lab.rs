@@ -198,6 +198,57 @@ fn the_network_plan_runs_on_nodes_of_its_own_and_makes_a_page() {
 }
 
 #[test]
+fn a_lab_that_stood_still_for_longer_than_its_node_waits_says_so_and_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let [plan, results] = ["mine.toml", "mine.json"].map(|name| directory.path().join(name));
+    let written = "
+        name = 'mine'
+        title = 't'
+        question = 'q'
+        run.repetitions = 1
+        run.runtime = '1s'
+        [[target]]
+        name = 'served'
+        kind = 'node'
+        profile = 'cm6-v-3.2'
+        scale = 0.00002
+        [[workload]]
+        name = 'read'
+        rw = 'randread'
+        bs = ['4k', '8k']
+        ";
+    std::fs::write(&plan, written).unwrap();
+    let [path, kept] = [&plan, &results].map(|path| path.to_str().unwrap());
+    let again = ["lab", "run", path, "--results", kept];
+    let child = Command::new(env!("CARGO_BIN_EXE_flashyard"))
+        .args(again)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The first load has ended, and the connection is there for the second.
+    while !results.exists() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let lab = Pid::from_child(&child);
+    rustix::process::kill_process(lab, Signal::STOP).unwrap();
+    std::thread::sleep(Duration::from_secs(9));
+    rustix::process::kill_process(lab, Signal::CONT).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    let error = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{error}");
+    for part in [
+        "workload read-8k on served: connection to tcp://127.0.0.1:",
+        "it had heard nothing of this host for more than 5s",
+        "the same command goes on",
+    ] {
+        assert!(error.contains(part), "{part} is missing in\n{error}");
+    }
+    let rest = flashyard(&again);
+    assert!(rest.status.success(), "{}", text(&rest.stderr));
+}
+
+#[test]
 fn a_plan_of_nothing_but_what_the_machine_lacks_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let plan = directory.path().join("mine.toml");

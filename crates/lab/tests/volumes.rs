@@ -1,4 +1,4 @@
-//! Experiments on volumes of a node: connections last between loads.
+//! Experiments on volumes of a node: connections last between loads, and what ends one is told.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -11,8 +11,9 @@ use std::time::Duration;
 use access::AllowedHosts;
 use block::Geometry;
 use drive::{Drive, MemoryDrive};
+use initiator::ConnectOptions;
 use lab::experiment::{Execution, NodeReading, Results};
-use lab::load::Stop;
+use lab::load::{PerfOptions, Stop, Workload, run as perf};
 use lab::plan::Plan;
 use nvme_target::{
     Links, NamespaceSettings, PortSet, PortSettings, SubsystemSettings, Target, TargetSettings,
@@ -109,6 +110,50 @@ fn run(plan: &Plan, text: &str, asked: impl Fn(u32)) -> Result<Results, String> 
     let mut results = Results::new(text.to_owned(), None);
     let ended = execution.run(&mut results, &mut |_| {});
     ended.map(|_| results).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_load_whose_node_stood_still_tells_its_address_and_for_how_long() {
+    let cores = Cores::start(CoresConfig::unpinned(1)).unwrap();
+    let address = serve(&cores);
+    let (plan, text) = plan(address);
+    let asked = |_| {
+        let core = &cores.handles()[0];
+        drop(core.submit(|| async { std::thread::sleep(SILENCE) }));
+    };
+    let error = run(&plan, &text, asked).unwrap_err();
+    let expected = format!(
+        "workload reads-4k on volume: connection to tcp://{address}/{SUBSYSTEM}?nsid=1 lost: the \
+         controller did not answer in time, which is 5s"
+    );
+    assert!(error.starts_with(&expected), "{error}");
+}
+
+#[test]
+fn a_load_whose_node_ends_tells_why_the_connection_is_lost_before_what_failed() {
+    let cores = Cores::start(CoresConfig::unpinned(1)).unwrap();
+    let address = serve(&cores);
+    let options = PerfOptions {
+        target: format!("tcp://{address}/{SUBSYSTEM}").parse().unwrap(),
+        connect: ConnectOptions::new("nqn.2026-11.example.flashyard:test:host"),
+        workload: Workload {
+            depth: 4,
+            runtime: Some(Duration::from_secs(60)),
+            ..Workload::default()
+        },
+        cores: Vec::new(),
+        journal: None,
+    };
+    let mut serving = Some(cores);
+    let report = perf(&options, &Stop::default(), |seen| {
+        if seen.reads > 0 {
+            serving.take();
+        }
+    });
+    let errors = report.unwrap().errors;
+    let expected = "connection lost: the controller closed the connection";
+    assert_eq!(errors[0], expected, "{errors:?}");
+    assert!(errors[1].ends_with("device gone"), "{errors:?}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::fio;
 use crate::load::{Pattern, Report, Workload};
 use crate::plan::{Case, Clock, Precondition, Runner, Target};
 use crate::processor::ProcessorWatch;
-use crate::session::{DriveCounts, Session, SessionOptions};
+use crate::session::{DriveCounts, Session, SessionError, SessionOptions};
 
 /// How often whoever watches is told.
 const WATCH_PERIOD: Duration = Duration::from_millis(250);
@@ -17,6 +17,9 @@ const WATCH_PERIOD: Duration = Duration::from_millis(250);
 /// How targets are filled: 128 KiB at a time, as the test specification says.
 const FILL_BYTES: u32 = 128 << 10;
 const FILL_DEPTH: u32 = 32;
+
+/// A node's count of the hosts that it gave up for their silence.
+const GAVE_UP: &str = "flashyard_keep_alive_expirations_total";
 
 /// Seeds of repetitions are this far apart, so that seeds of drives do not meet.
 const SEED_STEP: u64 = 1000;
@@ -229,12 +232,9 @@ impl<'a> Bench<'a> {
         workload: &Workload,
         watch: &mut dyn FnMut(Duration),
     ) -> Result<Report, LabError> {
-        let failed = |source| LabError::Session {
-            target: self.target.name.clone(),
-            source,
-        };
+        let failed = |source| self.failed(name, source);
         let Some(session) = &self.session else {
-            return Err(failed(crate::session::SessionError::Lost));
+            return Err(failed(SessionError::Lost));
         };
         let started = Instant::now();
         let running = session.start(workload, &self.execution.stop);
@@ -256,6 +256,24 @@ impl<'a> Bench<'a> {
                 .cloned()
                 .unwrap_or_else(|| "I/O failed".to_owned()),
         })
+    }
+
+    /// What ended a load. Where that is a lost connection, the node knows whether it gave up a host
+    /// that was silent.
+    fn failed(&self, workload: &str, source: SessionError) -> LabError {
+        let target = self.target.name.clone();
+        let SessionError::ConnectionLost { address, reason } = source else {
+            return LabError::Session { target, source };
+        };
+        let told = self.execution.node.and_then(|ask| ask(&target));
+        let gave_up = told.is_some_and(|told| told.counters.get(GAVE_UP).is_some_and(|n| *n > 0.0));
+        LabError::ConnectionLost {
+            workload: workload.to_owned(),
+            target,
+            address,
+            reason,
+            gave_up,
+        }
     }
 
     fn counts(&self) -> Option<DriveCounts> {

@@ -300,7 +300,7 @@ impl Connected {
             progress: start.progress,
             stop: start.stop,
         };
-        let report = job.run().await?;
+        let mut report = job.run().await?;
         if let (Some(path), Some(journal)) = (path, &report.journal) {
             journal.save(&path)?;
         }
@@ -310,6 +310,12 @@ impl Connected {
                 target: start.options.target.to_string(),
                 source: reason.into(),
             });
+        }
+        let lost = controller.loss().filter(|_| !report.errors.is_empty());
+        if let Some(reason) = lost {
+            report
+                .errors
+                .insert(0, format!("connection lost: {reason}"));
         }
         controller.disconnect().await;
         Ok(report)

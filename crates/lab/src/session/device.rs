@@ -2,7 +2,7 @@
 
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba};
 use drive::Drive;
-use initiator::Namespace;
+use initiator::{LossReason, Namespace};
 use pool::PoolVolume;
 
 use crate::inplace_raid6::InplaceRaid6;
@@ -11,7 +11,7 @@ use crate::inplace_raid6::InplaceRaid6;
 pub(super) enum Device {
     /// A drive.
     Drive(Drive),
-    /// A volume over NVMe/TCP.
+    /// A volume over NVMe/TCP or NVMe/RDMA.
     Remote(Namespace),
     /// RAID 6 in place.
     Array(InplaceRaid6<Drive>),
@@ -29,6 +29,16 @@ macro_rules! dispatch {
             Device::Pool($device) => $call,
         }
     };
+}
+
+impl Device {
+    /// Why the connection to a volume is lost, if it is.
+    pub(super) fn loss(&self) -> Option<LossReason> {
+        match self {
+            Device::Remote(volume) => volume.controller().loss(),
+            Device::Drive(_) | Device::Array(_) | Device::Pool(_) => None,
+        }
+    }
 }
 
 impl BlockDevice for Device {

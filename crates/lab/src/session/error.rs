@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use drive::{EmulatedError, OpenError};
-use initiator::AddressError;
+use initiator::{AddressError, LossReason};
 use pool::PoolError;
 use reactor::StartError;
 
@@ -32,6 +32,14 @@ pub enum SessionError {
         address: String,
         /// Why.
         source: initiator::Error,
+    },
+    /// The connection to a volume was lost under a load.
+    #[error("{address}: connection lost: {reason}")]
+    ConnectionLost {
+        /// The volume's address.
+        address: String,
+        /// Why.
+        reason: LossReason,
     },
     /// Drives that make no array.
     #[error(transparent)]

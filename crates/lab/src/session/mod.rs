@@ -16,6 +16,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use ssd::{FlashCounters, Profile};
 
 pub use error::SessionError;
+pub use open::KEEP_ALIVE;
 
 use self::worker::{Command, Part, Run, Worker};
 use crate::experiment::Smart;

@@ -1,6 +1,7 @@
 //! Opens what a target names: drives first, then what is made of them.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use block::{BlockDevice, Geometry, IoError};
 use drive::{Contents, Drive, EmulatedDrive, EmulatedOptions, FileDrive, FileOptions};
@@ -19,6 +20,9 @@ const HOST_NQN: &str = "nqn.2026-11.example.flashyard:lab";
 /// The in-place array's strip where the plan says nothing: what RAID 6 over flash is commonly
 /// given.
 const STRIP_BYTES: u32 = 64 << 10;
+
+/// How long either end of a connection may be silent.
+pub const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
 /// I/Os in flight per connection.
 const QUEUE_DEPTH: u16 = 1024;
@@ -145,6 +149,7 @@ impl Opened {
                 source,
             };
             let mut options = ConnectOptions::new(HOST_NQN.to_owned());
+            options.keep_alive = Some(KEEP_ALIVE);
             options.io_queues = 1;
             options.queue_depth = QUEUE_DEPTH;
             let nqn = &address.subsystem_nqn;

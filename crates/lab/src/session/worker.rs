@@ -15,6 +15,7 @@ use reactor::mailbox::{self, TrySendError};
 use reactor::{Reactor, ReactorConfig};
 use ssd::Profile;
 
+use super::device::Device;
 use super::open::{self, Opened};
 use super::{DriveCounts, SessionError};
 use crate::experiment::Smart;
@@ -140,7 +141,8 @@ fn work(
         match command {
             Command::Run(run) => {
                 let reply = run.reply.clone();
-                drop(reply.send(reactor.run(run_jobs(&devices, run))));
+                let ran = reactor.run(run_jobs(&devices, run));
+                drop(reply.send(ran.and_then(|reports| connected(part, &devices, reports))));
             }
             Command::Purge(reply) => {
                 let bytes = smallest.unwrap_or(0);
@@ -245,6 +247,27 @@ async fn run_jobs<D: BlockDevice + 'static>(
         reports.push(task.await?);
     }
     Ok(reports)
+}
+
+/// The reports, unless a load ended because a volume's connection did.
+fn connected(
+    part: &Part,
+    devices: &[Rc<Device>],
+    reports: Vec<JobReport>,
+) -> Result<Vec<JobReport>, SessionError> {
+    if reports.iter().all(|report| report.errors.is_empty()) {
+        return Ok(reports);
+    }
+    let first = part.drives.start as usize;
+    let addresses = part.target.addresses.iter().skip(first);
+    let mut devices = devices.iter().zip(addresses);
+    match devices.find_map(|(device, address)| Some((address, device.loss()?))) {
+        Some((address, reason)) => Err(SessionError::ConnectionLost {
+            address: address.clone(),
+            reason,
+        }),
+        None => Ok(reports),
+    }
 }
 
 /// What a verified job remembers of its own writes; one that only reads checks each block alone.
