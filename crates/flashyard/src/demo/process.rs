@@ -17,8 +17,9 @@ use tempfile::TempDir;
 use super::{DemoError, unless_stopped};
 use crate::itself::itself;
 
-/// Longer than a start takes on the slowest machine.
-const START_TIMEOUT: Duration = Duration::from_secs(20);
+/// Longer than a start takes on the slowest machine: of several nodes, more than 20 seconds on
+/// emulated processors that others use too. One that has ended is not waited for.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// How often the node is looked after while it starts or stops.
 const POLL_PERIOD: Duration = Duration::from_millis(20);
@@ -115,7 +116,8 @@ impl NodeProcess {
                 return Err(self.failed("the node ended at its start"));
             }
             if started.elapsed() > START_TIMEOUT {
-                return Err(self.failed("the node does not start"));
+                let waited = format!("the node does not serve after {START_TIMEOUT:?}");
+                return Err(self.failed(&waited));
             }
             std::thread::sleep(POLL_PERIOD);
         }
