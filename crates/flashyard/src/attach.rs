@@ -71,7 +71,7 @@ pub struct Attach {
     /// What to call it here, instead of the volume's name
     #[arg(long)]
     name: Option<api::Name>,
-    /// Method: the kernel's NVMe/TCP host, or FUSE
+    /// Method: the kernel's host, or FUSE
     #[arg(long, value_enum, default_value_t = Method::Auto)]
     method: Method,
     /// I/O queues to ask the node for; the kernel's host has one for each core otherwise
@@ -130,7 +130,7 @@ pub struct Directory {
 enum Method {
     /// The kernel if it can, else FUSE
     Auto,
-    /// The kernel's NVMe/TCP host
+    /// The kernel's host, over NVMe/TCP or NVMe/RDMA
     Kernel,
     /// FUSE and a loop device
     Fuse,
