@@ -3,8 +3,8 @@
 //! A change is checked, done on the data path, made durable in the state, and only then answered;
 //! a change that cannot be remembered is undone. What is shown comes from memory.
 //!
-//! Each noun has a folder: drives, pools, volumes, hosts, replications, tenants, and the node itself
-//! as operators see it. What several of them say is in `words`.
+//! Each noun has a folder: drives, pools, volumes, hosts, replications, tenants, and the node
+//! itself as operators see it. What several of them say is in `words`.
 
 mod catalogue;
 mod drives;
