@@ -44,7 +44,7 @@ pub use nvme::reservation::ReservationType;
 pub use nvme_target::reservation::{Held, NO_HOST, Reservations, Unkept};
 pub use nvme_target::{
     Asker, CONNECTIONS_MAX, ControllerIds, Latency, NAMESPACE_ID_MAX, NamespaceChange, PathState,
-    Transport, address_for,
+    TargetSettings, Transport, address_for,
 };
 pub use pool::{
     ATTRIBUTES_BYTES_MAX, AbsentMember, Accounting, Counters, DamagedLabel, DriveChange,

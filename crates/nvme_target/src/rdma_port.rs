@@ -4,7 +4,6 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use block::{BlockDevice, Buffer};
-use nvme::SubmissionEntry;
 use nvme::rdma::{ConnectAccept, ConnectReject, ConnectRequest, KeyedDataBlock, RejectStatus};
 use rdma::{Completion, Listener, QueuePair, RdmaError, Remote, Request, Shape};
 use zerocopy::IntoBytes;
@@ -73,8 +72,7 @@ fn shape_of(private: &[u8], settings: &TargetSettings) -> Result<Shape, RejectSt
     }
     Ok(Shape {
         receives: entries,
-        receive_bytes: size_of::<SubmissionEntry>() as u32
-            + settings.connection.in_capsule_bytes_max,
+        receive_bytes: settings.rdma_receive_bytes(),
         sends: entries * SENDS_PER_ENTRY,
     })
 }

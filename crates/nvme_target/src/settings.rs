@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use access::{AllowedHosts, Nqn, Shares};
 
+use nvme::SubmissionEntry;
+
 use crate::transport::ConnectionSettings;
 
 /// Connections that may be open at once on a core, unless said otherwise.
@@ -65,6 +67,17 @@ impl Default for TargetSettings {
 }
 
 impl TargetSettings {
+    /// Bytes that a node receives for each entry of a queue over RDMA: a whole capsule.
+    pub(crate) fn rdma_receive_bytes(&self) -> u32 {
+        size_of::<SubmissionEntry>() as u32 + self.connection.in_capsule_bytes_max
+    }
+
+    /// Bytes of memory that a host's queue of so many entries locks over RDMA, beside those of
+    /// transfers.
+    pub fn rdma_queue_bytes(&self, entries: u32) -> u64 {
+        u64::from(entries) * u64::from(self.rdma_receive_bytes())
+    }
+
     /// How connections share the places. One address may not take all, be it that of a router; and
     /// most are for hosts of subsystems, whatever comes of discovery and of strangers.
     pub(crate) fn shares(&self) -> Shares {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::{ErrorBody, Severity};
+use api::{ErrorBody, PortTransport, Severity};
 use node::Asker;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use thiserror::Error;
@@ -22,6 +22,7 @@ use crate::endpoints::{Endpoints, from_here};
 use crate::http::{Front, Rest, Tls, TlsError};
 use crate::interfaces;
 use crate::listening::Listening;
+use crate::locked_memory::LockedMemory;
 use crate::logging;
 use crate::logging::SetLogLevel;
 use crate::notify;
@@ -182,6 +183,7 @@ async fn serve(
     let undone = develop.map_or(Ok(false), Develop::undo_unfinished)?;
     let control = Arc::new(Control::start(config, set_log_level).await?);
     warn_of_few_files(config, &control);
+    tell_of_locked_memory(config, &control);
     tell_if_undone(undone, &control);
     if let Some(develop) = develop {
         develop.populate(&control).await?;
@@ -304,6 +306,20 @@ fn reached_at(scheme: &str, bound: SocketAddr) -> Vec<String> {
 fn warn_of_few_files(config: &Config, control: &Control) {
     if let Some(problem) = open_files::raise(config.node.cores.len().max(1) as u64) {
         control.events().record(Severity::Warning, "node", &problem);
+    }
+}
+
+/// Says how much memory RDMA locks, where a port needs it; too little of it is an event.
+fn tell_of_locked_memory(config: &Config, control: &Control) {
+    let mut ports = config.nvme.ports.iter();
+    if !ports.any(|port| port.transport == PortTransport::Rdma) {
+        return;
+    }
+    let locked = LockedMemory::of_this_process();
+    tracing::info!("{locked}");
+    if locked.is_too_little() {
+        let said = format!("hosts over RDMA will be refused: {locked}");
+        control.events().record(Severity::Warning, "node", &said);
     }
 }
 

@@ -20,6 +20,7 @@ mod http;
 mod interfaces;
 mod jobs;
 mod listening;
+mod locked_memory;
 pub mod logging;
 mod metrics;
 mod names;

@@ -55,6 +55,7 @@ const SERVER: House = House {
         &[
             "endpoints",
             "interfaces",
+            "locked_memory",
             "names",
             "notify",
             "open_files",
