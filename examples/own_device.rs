@@ -13,7 +13,8 @@ use std::rc::Rc;
 use access::AllowedHosts;
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, write_joined};
 use nvme_target::{
-    Links, NamespaceSettings, PortSet, PortSettings, SubsystemSettings, Target, TargetSettings,
+    AnaGroupId, Links, NamespaceSettings, PortSet, PortSettings, SubsystemSettings, Target,
+    TargetSettings,
 };
 use reactor::{Reactor, ReactorConfig};
 
@@ -145,6 +146,7 @@ fn main() -> anyhow::Result<()> {
             nguid: [1; 16],
             uuid: [2; 16],
             eui64: None,
+            group: AnaGroupId::POOLLESS,
         };
         target.add_namespace(&NQN.parse()?, namespace, Rc::new(Sparse::new()?))?;
         println!("tcp://{address}/{NQN}");

@@ -235,6 +235,7 @@ async fn start(cores: Cores, scale: u64) -> Node {
         subsystem: SUBSYSTEM.parse().unwrap(),
         nsid: 1,
         uuid: Uuid::from_u128(2),
+        group: node::AnaGroupId::POOLLESS,
         allowed: AllowedHosts::Any,
         tenant: None,
         reservations: Some(Default::default()),

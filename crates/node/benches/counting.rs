@@ -21,7 +21,7 @@ use drive::NullDrive;
 use initiator::{ConnectOptions, Controller};
 use node::DriveTally;
 use nvme_target::{
-    Links, NamespaceSettings, PortSet, PortSettings, SubsystemSettings, Tally, Target,
+    AnaGroupId, Links, NamespaceSettings, PortSet, PortSettings, SubsystemSettings, Tally, Target,
     TargetSettings,
 };
 use reactor::cores::{Cores, CoresConfig};
@@ -159,6 +159,7 @@ async fn serve(links: Links) -> SocketAddr {
             nguid: [nsid as u8; 16],
             uuid: [nsid as u8; 16],
             eui64: None,
+            group: AnaGroupId::POOLLESS,
         };
         let device = Rc::new(Counted::new(times));
         target.add_namespace(&nqn, settings, device).unwrap();

@@ -18,8 +18,8 @@ use access::{AllowedHosts, HostKeys, Nqn, TlsKey};
 use block::{BlockDevice, Geometry};
 use drive::{Drive, FileDrive, FileOptions, MemoryDrive, NullDrive, NvmeDrive};
 use nvme_target::{
-    Links, NamespaceSettings, PathState, PortSet, PortSettings, SubsystemSettings, Target,
-    TargetError, TargetSettings,
+    AnaGroupId, Links, NamespaceSettings, PathState, PortSet, PortSettings, SubsystemSettings,
+    Target, TargetError, TargetSettings,
 };
 use pool::Settings;
 use qos::Terms;
@@ -220,6 +220,17 @@ impl Core {
         Ok(self.target.set_path_state(id, state)?)
     }
 
+    /// Gives an ANA group a state of its own at that port, or the port's again.
+    pub fn set_group_path_state(
+        &self,
+        index: usize,
+        group: AnaGroupId,
+        state: Option<PathState>,
+    ) -> Result<(), NodeError> {
+        let id = u16::try_from(index + 1).unwrap_or(0);
+        Ok(self.target.set_group_path_state(id, group, state)?)
+    }
+
     /// Opens a drive on this core.
     pub async fn open_drive(&self, name: &str, spec: &DriveSpec) -> Result<DriveFacts, NodeError> {
         let drive = match spec {
@@ -329,6 +340,7 @@ impl Core {
             nguid: identity,
             uuid: identity,
             eui64: None,
+            group: spec.group,
         };
         let counted = Rc::clone(&volume);
         let added = self.target.add_namespace(&spec.subsystem, settings, volume);

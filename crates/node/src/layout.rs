@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use access::{AllowedHosts, Nqn};
 use block::Geometry;
-use nvme_target::PathState;
 use nvme_target::reservation::Reservations;
+use nvme_target::{AnaGroupId, PathState};
 use pool::HostId;
 use qos::Terms;
 use reactor::cores::CoreHandle;
@@ -391,15 +391,19 @@ impl Layout {
 
     /// Makes a port a better or a worse path on every core.
     pub async fn set_path_state(&self, index: usize, state: PathState) -> Result<(), NodeError> {
-        let places = self.places.lock().await;
-        places.running()?;
-        for core in 0..self.cores.len() {
-            self.on(core, move |core| async move {
-                core.set_path_state(index, state)
-            })
-            .await?;
-        }
-        Ok(())
+        self.everywhere(move |core| async move { core.set_path_state(index, state) })
+            .await
+    }
+
+    /// Gives an ANA group a state of its own at a port, or the port's again, on every core.
+    pub async fn set_group_path_state(
+        &self,
+        index: usize,
+        group: AnaGroupId,
+        state: Option<PathState>,
+    ) -> Result<(), NodeError> {
+        self.everywhere(move |core| async move { core.set_group_path_state(index, group, state) })
+            .await
     }
 
     /// Who is connected.

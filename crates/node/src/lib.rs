@@ -43,8 +43,8 @@ pub use nvme::fabrics::DISCOVERY_NQN;
 pub use nvme::reservation::ReservationType;
 pub use nvme_target::reservation::{Held, NO_HOST, Reservations, Unkept};
 pub use nvme_target::{
-    Asker, CONNECTIONS_MAX, ControllerIds, Latency, NAMESPACE_ID_MAX, NamespaceChange, PathState,
-    TargetSettings, Transport, address_for,
+    AnaGroupId, Asker, CONNECTIONS_MAX, ControllerIds, Latency, NAMESPACE_ID_MAX, NamespaceChange,
+    PathState, TRANSITION, TargetError, TargetSettings, Transport, address_for,
 };
 pub use pool::{
     ATTRIBUTES_BYTES_MAX, AbsentMember, Accounting, Counters, DamagedLabel, DriveChange,

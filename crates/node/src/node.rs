@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use access::{AllowedHosts, Nqn};
 use nvme_target::reservation::Reservations;
-use nvme_target::{Links, PathState};
+use nvme_target::{AnaGroupId, Links, PathState};
 use qos::Terms;
 use reactor::cores::{CoreHandle, Cores, CoresConfig};
 use reactor::{Reactor, ReactorConfig};
@@ -286,6 +286,20 @@ impl Node {
     pub async fn set_path_state(&self, index: usize, state: PathState) -> Result<(), NodeError> {
         self.run(move |layout| async move { layout.set_path_state(index, state).await })
             .await
+    }
+
+    /// Gives the ANA group of a pool a state of its own at a port, or the port's again; connected
+    /// hosts that see a volume of it are told.
+    pub async fn set_group_path_state(
+        &self,
+        index: usize,
+        group: AnaGroupId,
+        state: Option<PathState>,
+    ) -> Result<(), NodeError> {
+        self.run(
+            move |layout| async move { layout.set_group_path_state(index, group, state).await },
+        )
+        .await
     }
 
     /// These terms hold for a namespace, on all cores together.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use access::{AllowedHosts, Nqn};
 use block::IoError;
 use nvme_target::reservation::{HostId, Reservations};
-use nvme_target::{ControllerIds, PathState, Transport};
+use nvme_target::{AnaGroupId, ControllerIds, PathState, Transport};
 use pool::{Counters, DamagedLabel, DriveId, Label, NewerFormat, PoolEvent, PoolStatus, VolumeId};
 use uuid::Uuid;
 
@@ -180,6 +180,8 @@ pub struct VolumeSpec {
     pub nsid: u32,
     /// Namespace identity.
     pub uuid: Uuid,
+    /// Its ANA group: of the pool that holds it, be that open or not.
+    pub group: AnaGroupId,
     /// Who may see it, and connect to its subsystem for that.
     pub allowed: AllowedHosts,
     /// The tenant that the subsystem belongs to, if to one; counts for the first volume that names

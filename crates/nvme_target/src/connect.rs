@@ -223,6 +223,7 @@ fn connect_admin<D: BlockDevice + 'static>(
         address: session.host_address,
         local_address: session.local_address,
         port_id: session.origin.port_id,
+        paths: Rc::clone(&session.origin.paths),
     };
     // Of a host that has to prove who it is, once it has.
     let keys = core.host_keys(&host_nqn, &subsystem_nqn);

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use access::Nqn;
 
+use crate::paths::GROUPS_MAX;
 use crate::settings::NAMESPACE_ID_MAX;
 
 /// Why a control operation was refused; nothing was changed.
@@ -42,6 +43,9 @@ pub enum TargetError {
     /// A namespace with this identifier exists in the subsystem.
     #[error("namespace {0} exists already")]
     NamespaceExists(u32),
+    /// The subsystem would have namespaces of more pools than hosts make room for.
+    #[error("subsystem {0} has volumes of {GROUPS_MAX} pools, which is the most")]
+    TooManyGroups(Nqn),
     /// The subsystem has no such namespace.
     #[error("there is no namespace {0}")]
     UnknownNamespace(u32),

@@ -36,6 +36,7 @@ mod latency;
 mod lock;
 mod namespace;
 mod pace;
+mod paths;
 mod per_core;
 mod port;
 mod portions;
@@ -65,7 +66,7 @@ pub use error::TargetError;
 pub use home::{ControllerIds, Links};
 pub use latency::Latency;
 pub use namespace::UsedBlocks;
-pub use port::PathState;
+pub use paths::{AnaGroupId, GROUPS_MAX, PathState, TRANSITION};
 pub use reach::{Asker, address_for};
 pub use report::{
     CloseReason, Counters, Fault, Loss, NamespaceCounters, RefusalReason, SessionInfo, TargetEvent,

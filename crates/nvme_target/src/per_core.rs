@@ -24,6 +24,7 @@ use crate::home::{
 };
 use crate::identities::Identities;
 use crate::pace::{Bounds, Place};
+use crate::paths::{Changed, PathState};
 use crate::port::Port;
 use crate::proofs::Proofs;
 use crate::refusals::{Refusals, Refused};
@@ -64,8 +65,6 @@ pub(crate) struct Core<D> {
     pub serving: Cell<u64>,
     /// Of what discovery reports.
     pub generation: Cell<u64>,
-    /// Times that the state of a port changed.
-    pub path_changes: Cell<u64>,
     pub protocol_errors: Cell<u64>,
     pub keep_alive_expirations: Cell<u64>,
     /// Refusals of hosts for any reason.
@@ -117,7 +116,6 @@ impl<D: BlockDevice + 'static> Core<D> {
             session_count: Cell::new(0),
             serving: Cell::new(0),
             generation: Cell::new(1),
-            path_changes: Cell::new(0),
             protocol_errors: Cell::new(0),
             keep_alive_expirations: Cell::new(0),
             hosts_refused: Cell::new(0),
@@ -208,12 +206,19 @@ impl<D: BlockDevice + 'static> Core<D> {
         }
     }
 
-    /// A port has become a better or a worse path: hosts that came through it hear of it.
-    pub fn path_changed(&self, port_id: u16) {
-        self.path_changes.set(self.path_changes.get() + 1);
+    /// A port has become a better or a worse path to some groups: hosts hear of it that came
+    /// through it and see a namespace of these. A persistent loss ends with the controllers that
+    /// reported it.
+    pub fn path_changed(&self, port_id: u16, changed: &Changed) {
         for controller in self.all_controllers() {
-            if !controller.is_discovery() && controller.port_id == port_id {
-                controller.raise(AsyncEvent::ANA_CHANGED);
+            let view = controller.subsystem();
+            let sees = view.is_some_and(|view| view.sees_any(|group| changed.concerns(group)));
+            match changed.from {
+                _ if !sees || controller.port_id != port_id => {}
+                PathState::PersistentLoss => {
+                    self.end_controller(&controller, CloseReason::Controller);
+                }
+                _ => controller.raise(AsyncEvent::ANA_CHANGED),
             }
         }
     }

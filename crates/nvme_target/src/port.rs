@@ -1,18 +1,17 @@
-//! [`Port`]: an address that hosts connect to, and [`PathState`]: how good a path it is.
+//! [`Port`]: an address that hosts connect to, and how good a path it is.
 
-use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
 use block::BlockDevice;
-use nvme::log::AnaState;
 use rdma::Listener;
 use reactor::net::BoundAddress;
 use reactor::{CancelOnDrop, Task};
 
 use crate::error::TargetError;
+use crate::paths::{AnaGroupId, Changed, PathState, Paths};
 use crate::per_core::Core;
 use crate::rdma_port;
 use crate::reach::{Asker, address_for};
@@ -21,36 +20,12 @@ use crate::settings::{PortSettings, Transport};
 use crate::target::Target;
 use crate::tcp;
 
-/// How good a port is as a path to the namespaces behind it: the state of the one ANA group as
-/// hosts see it there (NVMe 2.0 §8.1.1).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PathState {
-    /// As good as any.
-    #[default]
-    Optimized,
-    /// To be used where no optimized path is left.
-    NonOptimized,
-    /// Not to be used: hosts keep their connections, and their I/O goes another way or waits.
-    Inaccessible,
-}
-
-impl PathState {
-    /// As the ANA log says it.
-    pub(crate) fn ana(self) -> AnaState {
-        match self {
-            PathState::Optimized => AnaState::OPTIMIZED,
-            PathState::NonOptimized => AnaState::NON_OPTIMIZED,
-            PathState::Inaccessible => AnaState::INACCESSIBLE,
-        }
-    }
-}
-
 /// A port; dropping it gives its address back.
 pub(crate) struct Port {
     pub settings: PortSettings,
     pub bound: SocketAddr,
     /// Shared with the connections made through it.
-    pub path: Rc<Cell<PathState>>,
+    pub paths: Rc<Paths>,
     pub door: Door,
 }
 
@@ -153,7 +128,7 @@ impl<D: BlockDevice + 'static> Target<D> {
     fn insert_port(&self, settings: PortSettings, bound: SocketAddr, door: Door) {
         let port = Port {
             bound,
-            path: Rc::new(Cell::default()),
+            paths: Rc::default(),
             door,
             settings,
         };
@@ -192,7 +167,7 @@ impl<D: BlockDevice + 'static> Target<D> {
                 let address = port.bound;
                 let origin = Origin {
                     port_id: id,
-                    path: Rc::clone(&port.path),
+                    paths: Rc::clone(&port.paths),
                     tls: port.settings.tls,
                     transport: port.settings.transport,
                 };
@@ -216,13 +191,33 @@ impl<D: BlockDevice + 'static> Target<D> {
         Ok(())
     }
 
-    /// Makes a port a better or a worse path to everything behind it; connected hosts are told.
-    /// Through one that is inaccessible, I/O in flight ends and no other begins.
+    /// Makes a port a better or a worse path to every group that has no state of its own there.
+    /// Connected hosts are told. In a state that refuses commands I/O in flight ends and no other
+    /// begins. Hosts that were told of a persistent loss are disconnected when it ends: a
+    /// controller does not leave that state (NVMe 2.1 §8.1.1.7).
     pub fn set_path_state(&self, port: u16, state: PathState) -> Result<(), TargetError> {
+        self.change_paths(port, |paths| paths.set_common(state))
+    }
+
+    /// Gives a group a state of its own at a port, or that of the port again.
+    pub fn set_group_path_state(
+        &self,
+        port: u16,
+        group: AnaGroupId,
+        state: Option<PathState>,
+    ) -> Result<(), TargetError> {
+        self.change_paths(port, |paths| paths.set_own(group, state))
+    }
+
+    fn change_paths(
+        &self,
+        id: u16,
+        change: impl FnOnce(&Paths) -> Option<Changed>,
+    ) -> Result<(), TargetError> {
         let ports = self.0.ports.borrow();
-        let path = &ports.get(&port).ok_or(TargetError::UnknownPort(port))?.path;
-        if path.replace(state) != state {
-            self.0.path_changed(port);
+        let port = ports.get(&id).ok_or(TargetError::UnknownPort(id))?;
+        if let Some(changed) = change(&port.paths) {
+            self.0.path_changed(id, &changed);
         }
         Ok(())
     }

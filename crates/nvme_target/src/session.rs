@@ -15,8 +15,8 @@ use crate::connect;
 use crate::controller::Controller;
 use crate::gate::{self, Gate};
 use crate::io::IoQueue;
+use crate::paths::Paths;
 use crate::per_core::Core;
-use crate::port::PathState;
 use crate::portions::{Portions, Room};
 use crate::refusals::Refused;
 use crate::report::{CloseReason, Loss, RefusalReason};
@@ -43,7 +43,7 @@ pub(crate) enum Role<D> {
 #[derive(Clone)]
 pub(crate) struct Origin {
     pub port_id: u16,
-    pub path: Rc<Cell<PathState>>,
+    pub paths: Rc<Paths>,
     /// Its connections are under TLS.
     pub tls: bool,
     pub transport: Transport,
@@ -251,9 +251,12 @@ impl<D: BlockDevice + 'static> Session<D> {
         self.core.room.hold(self.held.take(), 0);
     }
 
-    /// True when I/O is to go through another port. Hosts try it again there.
-    fn is_inaccessible(&self) -> bool {
-        self.origin.path.get() == PathState::Inaccessible
+    /// What I/O on a namespace ends with that is to go through another port. Hosts try it there.
+    fn refusal(&self, nsid: u32) -> Option<Status> {
+        let Some(Role::Io(queue)) = self.role.get() else {
+            return None;
+        };
+        queue.subsystem.refusal(nsid, &self.origin.paths)
     }
 
     /// Why the connection is being closed, if it is.
@@ -397,22 +400,24 @@ impl<D: BlockDevice + 'static> Session<D> {
                 return None;
             }
         }
-        let reply = match self.role.get() {
-            Some(Role::Io(_)) if command.entry.opcode == AdminOpcode::FABRICS.0 => {
+        let reply = match (self.role.get(), self.refusal(nsid)) {
+            (Some(Role::Io(_)), _) if command.entry.opcode == AdminOpcode::FABRICS.0 => {
                 self.queue_fabrics(command);
                 return None;
             }
-            Some(Role::Io(_)) if self.is_inaccessible() => Reply::status(Status::ANA_INACCESSIBLE),
-            Some(Role::Io(queue))
+            (Some(Role::Io(_)), Some(status)) => Reply::status(status),
+            (Some(Role::Io(queue)), None)
                 if reservation::is_reservation(command.entry.opcode)
                     && queue.subsystem.drive.is_none() =>
             {
                 let data = command.data.as_deref();
                 reservation::execute(&self.core, queue, &command.entry, data).await
             }
-            Some(Role::Io(queue)) => queue.execute(&command.entry, command.data.take()).await,
-            Some(Role::Admin(controller)) => controller.execute(self, command).await?,
-            None => connect::connect(self, &command).await,
+            (Some(Role::Io(queue)), None) => {
+                queue.execute(&command.entry, command.data.take()).await
+            }
+            (Some(Role::Admin(controller)), _) => controller.execute(self, command).await?,
+            (None, _) => connect::connect(self, &command).await,
         };
         self.answer(nsid, [(tag, reply)])
     }
@@ -466,12 +471,13 @@ impl<D: BlockDevice + 'static> Session<D> {
         let nsid = commands.0.as_ref();
         let nsid = nsid.map_or(0, |first| first.entry.namespace_id.get());
         let invalid = || Reply::status(Status::INVALID_FIELD.do_not_retry());
-        let replies = match (self.role.get().filter(|_| self.is_open()), commands) {
-            _ if self.is_inaccessible() => (
-                Reply::status(Status::ANA_INACCESSIBLE),
+        let role = self.role.get().filter(|_| self.is_open());
+        let replies = match (role, self.refusal(nsid), commands) {
+            (_, Some(status), _) => (
+                Reply::status(status),
                 Reply::status(Status::ABORTED_FAILED_FUSED),
             ),
-            (Some(Role::Io(queue)), (Some(first), Some(second))) => {
+            (Some(Role::Io(queue)), None, (Some(first), Some(second))) => {
                 queue.execute_fused(&self.core, first, second).await
             }
             _ => (invalid(), invalid()),

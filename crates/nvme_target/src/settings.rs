@@ -8,6 +8,7 @@ use access::{AllowedHosts, Nqn, Shares};
 
 use nvme::SubmissionEntry;
 
+use crate::paths::AnaGroupId;
 use crate::transport::ConnectionSettings;
 
 /// Connections that may be open at once on a core, unless said otherwise.
@@ -167,6 +168,8 @@ pub struct NamespaceSettings {
     pub uuid: [u8; 16],
     /// EUI64, where there is one.
     pub eui64: Option<[u8; 8]>,
+    /// Its ANA group, for as long as it is there.
+    pub group: AnaGroupId,
 }
 
 /// The largest NSID (NN in Identify Controller).

@@ -14,6 +14,7 @@ use crate::guests::Guests;
 use crate::home::{Account, Identifiers};
 use crate::in_flight::InFlight;
 use crate::namespace::Namespace;
+use crate::paths::{AnaGroupId, GROUPS_MAX};
 use crate::per_core::Core;
 use crate::report::CloseReason;
 use crate::settings::SubsystemSettings;
@@ -55,6 +56,13 @@ impl<D: BlockDevice> Subsystem<D> {
 
     pub fn namespace(&self, nsid: u32) -> Option<Rc<Namespace<D>>> {
         self.namespaces.borrow().get(&nsid).cloned()
+    }
+
+    /// True when its hosts make room for this ANA group beside those that it has.
+    pub fn has_room_for(&self, group: AnaGroupId) -> bool {
+        let namespaces = self.namespaces.borrow();
+        let mut groups = namespaces.values().map(|found| found.settings.group);
+        groups.any(|found| found == group) || groups_of(&namespaces).len() < GROUPS_MAX
     }
 
     /// Every namespace; of a drive one for each host that has it.
@@ -185,8 +193,8 @@ impl<D: BlockDevice> Subsystem<D> {
             host.clone(),
             self.drive.clone(),
             errors,
+            self.seen_by(host),
         ));
-        view.namespaces.replace(self.seen_by(host));
         views.insert(host.clone(), Rc::clone(&view));
         view
     }
@@ -235,6 +243,11 @@ impl<D: BlockDevice> Subsystem<D> {
         }
         account
     }
+}
+
+fn groups_of<D>(namespaces: &BTreeMap<u32, Rc<Namespace<D>>>) -> BTreeSet<AnaGroupId> {
+    let groups = namespaces.values().map(|found| found.settings.group);
+    groups.collect()
 }
 
 /// What changes of a subsystem mean for the hosts that are connected.

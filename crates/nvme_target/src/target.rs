@@ -256,6 +256,9 @@ impl<D: BlockDevice + 'static> Target<D> {
         let subsystem = self.subsystem(nqn)?;
         let nsid = settings.nsid;
         check_new(nsid, subsystem.namespace(nsid).is_some())?;
+        if !subsystem.has_room_for(settings.group) {
+            return Err(TargetError::TooManyGroups(nqn.clone()));
+        }
         let namespace = Namespace::new(settings, device, Rc::new(InFlight::new()));
         let hosts = subsystem.insert(Rc::new(namespace));
         self.0.namespace_changed(&subsystem, nsid, &hosts);

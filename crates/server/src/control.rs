@@ -24,7 +24,9 @@ use std::sync::{Arc, Mutex as BlockingMutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use api::{ErrorBody, ErrorCode, Grant, HostKeySpec, HostSpec, Limits, Name, Severity, TlsKeySpec};
-use node::{DriveFacts, Node, NodeError, NodeEvent, NodeSpec, ReservationKeeper, Unkept};
+use node::{
+    AnaGroupId, DriveFacts, Node, NodeError, NodeEvent, NodeSpec, ReservationKeeper, Unkept,
+};
 use serde::Serialize;
 
 use self::catalogue::{Catalogue, Shared};
@@ -95,6 +97,14 @@ struct Objects {
     grants: Shared<BTreeMap<Name, Grant>>,
     schedules: Shared<ScheduleEntry>,
     replications: Shared<ReplicationRecord>,
+}
+
+impl Objects {
+    /// ANA group of a volume: of the pool that holds it, be that open or not.
+    fn group_of(&self, record: &VolumeRecord) -> AnaGroupId {
+        let pool = record.place.pool().and_then(|pool| self.pools.get(pool));
+        pool.map_or(AnaGroupId::POOLLESS, |pool| pool.record.group())
+    }
 }
 
 #[derive(Clone)]

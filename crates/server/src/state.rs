@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use api::{
     BlockSize, DriveSpec, Grant, HostKeySpec, HostSpec, Limits, Name, SettingsChange, TlsKeySpec,
 };
+use node::AnaGroupId;
 use redb::TableDefinition;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -175,6 +176,16 @@ pub struct PoolRecord {
     /// they are added again, which gives them others.
     #[serde(default)]
     pub left_out: BTreeSet<String>,
+}
+
+impl PoolRecord {
+    /// ANA group of its volumes.
+    pub fn group(&self) -> AnaGroupId {
+        let identity = u128::from_str_radix(&self.id, 16);
+        identity.map_or(AnaGroupId::POOLLESS, |identity| {
+            AnaGroupId::of_pool(identity.to_be_bytes())
+        })
+    }
 }
 
 /// When a pool was checked, in seconds since 1970.

@@ -20,7 +20,8 @@ use block::Geometry;
 use drive::{Drive, FaultyDrive, MemoryDrive};
 use initiator::{ConnectOptions, Controller, Namespace};
 use nvme_target::{
-    Links, NamespaceSettings, PortSet, PortSettings, SubsystemSettings, Target, TargetSettings,
+    AnaGroupId, Links, NamespaceSettings, PortSet, PortSettings, SubsystemSettings, Target,
+    TargetSettings,
 };
 use reactor::Reactor;
 
@@ -80,6 +81,7 @@ impl Server {
             nguid: id,
             uuid: id,
             eui64: None,
+            group: AnaGroupId::POOLLESS,
         };
         let nqn: Nqn = SUBSYSTEM.parse().unwrap();
         self.target.add_namespace(&nqn, settings, drive).unwrap();

@@ -18,7 +18,8 @@ use initiator::ConnectOptions;
 use lab::load::{Pattern, PerfOptions, Stop, Workload, run};
 use made::{DEVICES, Device};
 use nvme_target::{
-    Links, NamespaceSettings, PortSet, PortSettings, SubsystemSettings, Target, TargetSettings,
+    AnaGroupId, Links, NamespaceSettings, PortSet, PortSettings, SubsystemSettings, Target,
+    TargetSettings,
 };
 use reactor::cores::{Cores, CoresConfig, Submitted};
 use serde_json::json;
@@ -230,6 +231,7 @@ fn export<D: BlockDevice + 'static>(device: Rc<D>) -> (Rc<dyn Serving>, std::net
         nguid: [1; 16],
         uuid: [2; 16],
         eui64: None,
+        group: AnaGroupId::POOLLESS,
     };
     let added = target.add_namespace(&nqn, namespace, device);
     added.expect("the only namespace");

@@ -5,7 +5,9 @@ use std::rc::Rc;
 use access::{AllowedHosts, Nqn};
 use block::{BlockDevice, Geometry};
 use drive::Drive;
-use nvme_target::{Administration, NamespaceChange, NamespaceSettings, PortSet, SubsystemSettings};
+use nvme_target::{
+    Administration, AnaGroupId, NamespaceChange, NamespaceSettings, PortSet, SubsystemSettings,
+};
 
 use super::{Core, MODEL, serial};
 use crate::error::NodeError;
@@ -74,6 +76,7 @@ impl Core {
             nguid: identity,
             uuid: identity,
             eui64: None,
+            group: AnaGroupId::POOLLESS,
         };
         Ok(self.target.attach_namespace(nqn, host, settings, volume)?)
     }

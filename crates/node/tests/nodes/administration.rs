@@ -106,6 +106,7 @@ impl Lab {
             subsystem: nqn("nqn.2026-11.example.flashyard:n:v"),
             nsid: 1,
             uuid: Uuid::from_u128(1),
+            group: node::AnaGroupId::POOLLESS,
             allowed: AllowedHosts::Any,
             tenant: None,
             reservations: Some(Default::default()),

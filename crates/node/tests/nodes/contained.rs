@@ -80,6 +80,7 @@ async fn serve(node: &Node, pool: &str, volume: VolumeId) {
         subsystem: nqn(pool).parse().unwrap(),
         nsid: 1,
         uuid: Uuid::from_u128(u128::from(pool.as_bytes()[0])),
+        group: node::AnaGroupId::POOLLESS,
         allowed: AllowedHosts::Any,
         tenant: None,
         reservations: Some(Default::default()),

@@ -60,6 +60,7 @@ async fn serve_from(node: &Node, backing: Backing) {
         subsystem: SUBSYSTEM.parse().unwrap(),
         nsid: 1,
         uuid: Uuid::from_u128(2),
+        group: node::AnaGroupId::POOLLESS,
         allowed: AllowedHosts::Any,
         tenant: None,
         reservations: Some(Default::default()),

@@ -53,6 +53,7 @@ async fn serve(node: &Node, number: u32) {
         subsystem: subsystem(number).parse().unwrap(),
         nsid: 1,
         uuid: Uuid::from_u128(u128::from(number) + 1),
+        group: node::AnaGroupId::POOLLESS,
         allowed: AllowedHosts::Any,
         tenant: None,
         reservations: Some(Default::default()),

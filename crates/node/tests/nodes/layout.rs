@@ -41,6 +41,7 @@ fn volume(name: &str, backing: Backing, subsystem: &str, nsid: u32) -> VolumeSpe
             .unwrap(),
         nsid,
         uuid: Uuid::from_u128(u128::from(nsid)),
+        group: node::AnaGroupId::POOLLESS,
         allowed: AllowedHosts::Any,
         tenant: None,
         reservations: Some(Default::default()),

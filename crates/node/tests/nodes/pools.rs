@@ -82,6 +82,7 @@ async fn serve(node: &Node, name: &str, id: VolumeId, block_bytes: u32) -> (Cont
         subsystem: nqn.parse().unwrap(),
         nsid: 1,
         uuid: Uuid::from_u128(u128::from(id.0)),
+        group: node::AnaGroupId::POOLLESS,
         allowed: AllowedHosts::Any,
         tenant: None,
         reservations: Some(Default::default()),

@@ -3,9 +3,9 @@
 use std::rc::Rc;
 
 use block::BlockDevice;
-use nvme::command::{Abort, SubmissionEntry, command_flags};
+use nvme::command::{ALL_NAMESPACES, Abort, SubmissionEntry, command_flags};
 use nvme::fabrics::{Fabrics, FabricsType, Property};
-use nvme::feature::Features;
+use nvme::feature::{Feature, Features};
 use nvme::identify::Identify;
 use nvme::log::GetLogPage;
 use nvme::{AdminOpcode, Status};
@@ -79,6 +79,11 @@ impl<D: BlockDevice + 'static> Controller<D> {
                 None => self.identify(Identify::of(entry), &session.core),
             },
             AdminOpcode::GET_LOG_PAGE => self.log_page(GetLogPage::of(entry), session).await,
+            AdminOpcode::GET_FEATURES | AdminOpcode::SET_FEATURES
+                if let Some(status) = self.feature_refusal(entry) =>
+            {
+                Err(status)
+            }
             AdminOpcode::GET_FEATURES if self.has_reservations(entry) => {
                 self.get_reservation_feature(Features::of(entry))
             }
@@ -98,6 +103,22 @@ impl<D: BlockDevice + 'static> Controller<D> {
             AdminOpcode::ABORT if !self.is_discovery() => Ok(self.abort(entry, session)),
             _ => Err(Status::INVALID_OPCODE.do_not_retry()),
         }
+    }
+
+    /// The status of a command about features that are not to be had on this path (NVMe 2.1
+    /// §8.1.1.10): those of one namespace, and setting any for all of them. After a persistent
+    /// loss nothing is set for that namespace.
+    fn feature_refusal(&self, entry: &SubmissionEntry) -> Option<Status> {
+        let nsid = entry.namespace_id.get();
+        let sets = AdminOpcode(entry.opcode) == AdminOpcode::SET_FEATURES;
+        let status = self.subsystem()?.refusal(nsid, &self.paths)?;
+        let feature = Features::of(entry).feature;
+        let is_refused = match nsid {
+            ALL_NAMESPACES => sets,
+            _ if sets && status == Status::ANA_PERSISTENT_LOSS => true,
+            _ => feature == Feature::ERROR_RECOVERY || is_of_reservations(feature),
+        };
+        is_refused.then_some(status)
     }
 
     /// True when the command is about a feature of reservations, and there are some.

@@ -16,10 +16,12 @@ use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use super::Controller;
-use super::identify::{ANA_GROUP, Outcome, independent_data, namespace_data, page};
+use super::identify::{Outcome, hide_capacity, independent_data, namespace_data, page};
 use crate::administration::{
     Administration, DriveNamespace, DriveReport, FORMATS, NamespaceChange, Wear,
 };
+use crate::namespace::Namespace;
+use crate::paths::AnaGroupId;
 use crate::per_core::Core;
 use crate::settings::TargetSettings;
 use crate::transport::{Command, Reply};
@@ -71,7 +73,7 @@ impl<D: BlockDevice + 'static> Controller<D> {
             Cns::NAMESPACE | Cns::ALLOCATED_NAMESPACE => {
                 let served = self.subsystem().and_then(|own| own.namespace(id));
                 let data = match (served, found) {
-                    (Some(served), Some(found)) => completed(namespace_data(&served, 0), found),
+                    (Some(served), Some(found)) => self.attached_data(&served, found),
                     (None, Some(found)) if command.cns == Cns::ALLOCATED_NAMESPACE => {
                         completed(NamespaceData::new_zeroed(), found)
                     }
@@ -83,7 +85,7 @@ impl<D: BlockDevice + 'static> Controller<D> {
                 let served = self.subsystem().and_then(|own| own.namespace(id));
                 match served.zip(found) {
                     Some((served, found)) => {
-                        let data = completed(namespace_data(&served, 0), found);
+                        let data = self.attached_data(&served, found);
                         page(independent_data(&data).as_bytes())
                     }
                     None => self.identify(command, core),
@@ -103,6 +105,12 @@ impl<D: BlockDevice + 'static> Controller<D> {
         }
     }
 
+    fn attached_data(&self, served: &Namespace<D>, found: &DriveNamespace) -> NamespaceData {
+        let mut data = completed(namespace_data(served, 0, &self.paths), found);
+        hide_capacity(&mut data, served, &self.paths);
+        data
+    }
+
     fn drive_controller_data(
         &self,
         settings: &TargetSettings,
@@ -116,6 +124,8 @@ impl<D: BlockDevice + 'static> Controller<D> {
         data.total_capacity = u128::from(report.total_bytes).into();
         data.unallocated_capacity = u128::from(report.unallocated_bytes).into();
         data.endurance_group_max = U16::new(ENDURANCE_GROUP);
+        data.ana_group_max = U32::new(AnaGroupId::POOLLESS.number());
+        data.ana_groups = U32::new(1);
         data.endurance_group_capacity = u128::from(report.total_bytes).into();
         data.namespace_max = U32::new(report.namespace_id_max);
         data.namespaces_allowed = U32::new(report.namespace_id_max);
@@ -191,7 +201,7 @@ fn management(entry: &SubmissionEntry, data: &[u8]) -> Result<NamespaceChange, S
                 && wanted.protection == 0
                 && wanted.nvm_set.get() == 0
                 && wanted.endurance_group.get() <= ENDURANCE_GROUP
-                && wanted.ana_group.get() <= ANA_GROUP;
+                && wanted.ana_group.get() <= AnaGroupId::POOLLESS.number();
             if !plain {
                 return Err(Status::INVALID_FIELD.do_not_retry());
             }
@@ -219,7 +229,7 @@ fn completed(mut data: NamespaceData, namespace: &DriveNamespace) -> NamespaceDa
     let bytes = u128::from(namespace.blocks) * u128::from(namespace.block_bytes);
     data.capacity_bytes = bytes.into();
     data.endurance_group = U16::new(ENDURANCE_GROUP);
-    data.ana_group = U32::new(ANA_GROUP);
+    data.ana_group = U32::new(AnaGroupId::POOLLESS.number());
     data.nguid = namespace.identity;
     data.lba_formats = FORMATS.len() as u8 - 1;
     let format = FORMATS

@@ -21,6 +21,7 @@ use super::{Controller, Kind};
 use crate::errors::ERROR_LOG_ENTRIES;
 use crate::io::COMPARE_WRITE_BYTES_MAX;
 use crate::namespace::Namespace;
+use crate::paths::{AnaGroupId, GROUPS_MAX, Paths, TRANSITION};
 use crate::per_core::Core;
 use crate::settings::{NAMESPACE_ID_MAX, TargetSettings, Transport};
 use crate::transport::Reply;
@@ -29,8 +30,6 @@ use crate::view::View;
 
 /// CSI of the NVM command set, the only one here.
 const NVM_COMMAND_SET: u8 = 0;
-/// The one ANA group: what makes one path better than another is the port.
-pub(crate) const ANA_GROUP: u32 = 1;
 /// Abort commands a host may have outstanding (ACL is one less).
 const ABORT_LIMIT: u8 = 3;
 /// KAS: the keep alive timer counts in units of 100 ms.
@@ -61,7 +60,9 @@ impl<D: BlockDevice + 'static> Controller<D> {
         let nvm = command.command_set == NVM_COMMAND_SET;
         match command.cns {
             Cns::NAMESPACE | Cns::ALLOCATED_NAMESPACE => match subsystem.namespace(id) {
-                Some(namespace) => page(namespace_data(&namespace, reservations).as_bytes()),
+                Some(namespace) => {
+                    page(namespace_data(&namespace, reservations, &self.paths).as_bytes())
+                }
                 None if id == ALL_NAMESPACES => page(common_namespace_data().as_bytes()),
                 None => no_namespace(id),
             },
@@ -87,7 +88,7 @@ impl<D: BlockDevice + 'static> Controller<D> {
             Cns::COMMAND_SET_CONTROLLER => page(&[]),
             Cns::INDEPENDENT_NAMESPACE => match subsystem.namespace(id) {
                 Some(namespace) => {
-                    let data = namespace_data(&namespace, reservations);
+                    let data = namespace_data(&namespace, reservations, &self.paths);
                     page(independent_data(&data).as_bytes())
                 }
                 None => no_namespace(id),
@@ -156,11 +157,15 @@ impl<D: BlockDevice + 'static> Controller<D> {
         data.critical_temperature = U16::new(TEMPERATURE_CRITICAL);
         // Slot 1 is there and cannot be written.
         data.firmware_updates = 0b11;
-        data.ana_transition_s = 10;
-        data.ana_capabilities =
-            anacap::OPTIMIZED | anacap::NON_OPTIMIZED | anacap::INACCESSIBLE | anacap::GROUP_FIXED;
-        data.ana_group_max = U32::new(ANA_GROUP);
-        data.ana_groups = U32::new(1);
+        data.ana_transition_s = TRANSITION.as_secs() as u8;
+        data.ana_capabilities = anacap::OPTIMIZED
+            | anacap::NON_OPTIMIZED
+            | anacap::INACCESSIBLE
+            | anacap::PERSISTENT_LOSS
+            | anacap::CHANGE
+            | anacap::GROUP_FIXED;
+        data.ana_group_max = U32::new(AnaGroupId::MAX.number());
+        data.ana_groups = U32::new(GROUPS_MAX as u32);
         data.submission_entry_size = 6 << 4 | 6;
         data.completion_entry_size = 4 << 4 | 4;
         data.namespace_max = U32::new(NAMESPACE_ID_MAX);
@@ -260,6 +265,7 @@ fn format_of(geometry: &Geometry) -> LbaFormat {
 pub(super) fn namespace_data<D: BlockDevice>(
     namespace: &Namespace<D>,
     reservations: u8,
+    paths: &Paths,
 ) -> NamespaceData {
     let geometry = namespace.geometry();
     let mut data = NamespaceData::new_zeroed();
@@ -291,13 +297,23 @@ pub(super) fn namespace_data<D: BlockDevice>(
     data.preferred_deallocate_granularity = preferred;
     data.preferred_deallocate_alignment = preferred;
     data.optimal_write_size = preferred;
-    data.ana_group = U32::new(ANA_GROUP);
+    data.ana_group = U32::new(namespace.settings.group.number());
+    hide_capacity(&mut data, namespace, paths);
     data.nguid = namespace.settings.nguid;
     data.eui64 = namespace.settings.eui64.unwrap_or_default();
     if let Some(format) = data.formats.first_mut() {
         *format = format_of(&geometry);
     }
     data
+}
+
+/// On a path where a namespace cannot be used it is not told how much is in it (NVM Command Set 1.1
+/// §4.1.5.1, NUSE and NVMCAP).
+pub(super) fn hide_capacity<D>(data: &mut NamespaceData, of: &Namespace<D>, paths: &Paths) {
+    if paths.state_of(of.settings.group).hides_capacity() {
+        data.used_blocks = 0.into();
+        data.capacity_bytes = 0.into();
+    }
 }
 
 /// What NSID FFFFFFFFh asks for: what all namespaces have in common.

@@ -1,5 +1,7 @@
 //! Get Log Page (NVMe 2.0 §5.16).
 
+use std::collections::BTreeMap;
+
 use block::{BlockDevice, Buffer};
 use nvme::Status;
 use nvme::command::ALL_NAMESPACES;
@@ -12,8 +14,9 @@ use nvme::text::padded;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromZeros, IntoBytes};
 
-use super::identify::{ANA_GROUP, FIRMWARE};
+use super::identify::FIRMWARE;
 use super::{Controller, Kind, effects};
+use crate::paths::{AnaGroupId, Paths};
 use crate::session::Session;
 use crate::transport::Reply;
 use crate::view::View;
@@ -138,7 +141,11 @@ impl<D: BlockDevice + 'static> Controller<D> {
             }
             // There is no NVMe-MI; LPA bit 5 has the page all the same.
             LogPage::MANAGEMENT_EFFECTS => SupportedPages::new_zeroed().as_bytes().to_vec(),
-            LogPage::ANA => ana(command.specific & ANA_GROUPS_ONLY != 0, subsystem, session),
+            LogPage::ANA => ana(
+                command.specific & ANA_GROUPS_ONLY != 0,
+                subsystem,
+                &self.paths,
+            ),
             LogPage::RESERVATION => self.notices.borrow().page().as_bytes().to_vec(),
             _ => return Err(Status::INVALID_LOG_PAGE.do_not_retry()),
         })
@@ -222,34 +229,39 @@ fn firmware() -> Vec<u8> {
     data.as_bytes().to_vec()
 }
 
-/// One group with every namespace in it, in the state of the port the host came through.
-fn ana<D: BlockDevice + 'static>(
-    groups_only: bool,
-    subsystem: &View<D>,
-    session: &Session<D>,
-) -> Vec<u8> {
-    let change_count = U64::new(session.core.path_changes.get() + subsystem.changes());
-    let namespaces: Vec<U32> = if groups_only {
-        Vec::new()
-    } else {
-        subsystem
-            .namespaces
-            .borrow()
-            .keys()
-            .map(|id| U32::new(*id))
-            .collect()
-    };
+/// The groups of which the host sees a namespace, with these, in the states of its port
+/// (NVMe 2.1 §5.1.12.1.13).
+fn ana<D: BlockDevice + 'static>(groups_only: bool, seen: &View<D>, paths: &Paths) -> Vec<u8> {
+    let mut groups: BTreeMap<AnaGroupId, Vec<U32>> = BTreeMap::new();
+    for (nsid, namespace) in seen.namespaces.borrow().iter() {
+        let members = groups.entry(namespace.settings.group).or_default();
+        members.push(U32::new(*nsid));
+    }
+    // Of groups that are gone as well, so that the count of the page never falls.
+    let changes: BTreeMap<AnaGroupId, u64> = seen
+        .changes()
+        .into_iter()
+        .map(|(group, changes)| (group, changes + paths.changes_of(group)))
+        .collect();
     let header = AnaHeader {
-        change_count,
-        groups: U16::new(1),
+        change_count: U64::new(1 + changes.values().sum::<u64>()),
+        groups: U16::new(groups.len() as u16),
         reserved: [0; 6],
     };
-    let group = AnaGroup {
-        group: U32::new(ANA_GROUP),
-        namespaces: U32::new(namespaces.len() as u32),
-        change_count,
-        state: session.origin.path.get().ana(),
-        reserved: [0; 15],
-    };
-    [header.as_bytes(), group.as_bytes(), namespaces.as_bytes()].concat()
+    let mut page = header.as_bytes().to_vec();
+    for (id, mut members) in groups {
+        if groups_only {
+            members.clear();
+        }
+        let group = AnaGroup {
+            group: U32::new(id.number()),
+            namespaces: U32::new(members.len() as u32),
+            change_count: U64::new(1 + changes.get(&id).copied().unwrap_or_default()),
+            state: paths.state_of(id).ana(),
+            reserved: [0; 15],
+        };
+        page.extend_from_slice(group.as_bytes());
+        page.extend_from_slice(members.as_bytes());
+    }
+    page
 }

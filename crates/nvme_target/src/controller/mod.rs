@@ -25,6 +25,7 @@ use self::feature::Features;
 use self::identify::KEEP_ALIVE_GRANULARITY_100MS;
 use crate::home::QueuePlace;
 use crate::identities::Use;
+use crate::paths::Paths;
 use crate::reservation::Notices;
 use crate::session::Session;
 use crate::settings::TargetSettings;
@@ -60,6 +61,8 @@ pub(crate) struct Controller<D> {
     pub local_address: SocketAddr,
     /// The port that it came through.
     pub port_id: u16,
+    /// How good a path that is.
+    pub paths: Rc<Paths>,
     pub since: Instant,
     /// The host has proved who it is, where it has to: the node was told of it.
     pub announced: Cell<bool>,
@@ -87,6 +90,7 @@ pub(crate) struct Host {
     pub address: SocketAddr,
     pub local_address: SocketAddr,
     pub port_id: u16,
+    pub paths: Rc<Paths>,
 }
 
 impl<D> Controller<D> {
@@ -109,6 +113,7 @@ impl<D> Controller<D> {
             host_address: host.address,
             local_address: host.local_address,
             port_id: host.port_id,
+            paths: host.paths,
             since: now,
             announced: Cell::new(false),
             configuration: Cell::default(),

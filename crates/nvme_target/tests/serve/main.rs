@@ -14,6 +14,7 @@ mod connecting;
 mod control;
 mod cores;
 mod device;
+mod groups;
 mod io;
 mod names;
 mod pace;
@@ -35,7 +36,8 @@ use access::{AllowedHosts, Nqn};
 use block::Geometry;
 use initiator::{ConnectOptions, Controller};
 use nvme_target::{
-    Links, NamespaceSettings, PortSet, PortSettings, SubsystemSettings, Target, TargetSettings,
+    AnaGroupId, Links, NamespaceSettings, PortSet, PortSettings, SubsystemSettings, Target,
+    TargetSettings,
 };
 use reactor::Reactor;
 
@@ -90,6 +92,7 @@ pub(crate) fn namespace(nsid: u32) -> NamespaceSettings {
         nguid: [nsid as u8; 16],
         uuid: [nsid as u8 + 100; 16],
         eui64: Some([nsid as u8; 8]),
+        group: AnaGroupId::POOLLESS,
     }
 }
 

@@ -14,7 +14,8 @@ use block::conformance::{self, Plan};
 use drive::{Drive, MemoryDrive};
 use initiator::{ConnectOptions, Controller};
 use nvme_target::{
-    Links, NamespaceSettings, PortSet, PortSettings, SubsystemSettings, Target, TargetSettings,
+    AnaGroupId, Links, NamespaceSettings, PortSet, PortSettings, SubsystemSettings, Target,
+    TargetSettings,
 };
 use reactor::cores::{Cores, CoresConfig};
 
@@ -39,6 +40,7 @@ async fn start(links: Links, listen: SocketAddr, drives: u32) -> SocketAddr {
             nguid: [1; 16],
             uuid: [1; 16],
             eui64: None,
+            group: AnaGroupId::POOLLESS,
         };
         let drive = Drive::from(MemoryDrive::new(Geometry::new(4096, 1024).unwrap()));
         target

@@ -120,7 +120,7 @@ impl Control {
     ) -> Result<(), ErrorBody> {
         let backing = Backing::Drive(drive.to_string());
         let mut record = self.new_record(objects, name, Place::Drive(drive.clone()), spec);
-        let served = node_volume(name, &record, backing, allowed)?;
+        let served = node_volume(objects, name, &record, backing, allowed)?;
         self.check_before(taking).await?;
         let created = self.node.create_volume_taking(served, taking).await;
         record.capacity_bytes = created.map_err(|error| not_taken(&error))?;

@@ -1,7 +1,7 @@
 //! How [`Control`](super::Control) says what is found and what is refused.
 
 use api::{ErrorBody, ErrorCode, Name};
-use node::{EmulatedError, NodeError, Nqn, NvmeError, OpenError, PoolError};
+use node::{EmulatedError, NodeError, Nqn, NvmeError, OpenError, PoolError, TargetError};
 use ssd::{NamespaceError, ProfileError};
 
 /// Something is not done since what it is done to has users.
@@ -55,6 +55,7 @@ pub(in crate::control) fn refused(error: &NodeError) -> ErrorBody {
             ErrorCode::AlreadyExists
         }
         NodeError::Flush { .. } => ErrorCode::NotReady,
+        NodeError::Target(TargetError::TooManyGroups(_)) => ErrorCode::OutOfSpace,
         NodeError::Pool { error, message } => return pool_refused(error, message),
         NodeError::Open { .. } => return ErrorBody::invalid("path", error.to_string()),
         NodeError::Size { .. } => return ErrorBody::invalid("size", error.to_string()),

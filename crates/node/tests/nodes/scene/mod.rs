@@ -145,6 +145,7 @@ impl Scene {
             subsystem: nqn(name).parse().unwrap(),
             nsid: 1,
             uuid: Uuid::from_u128(u128::from(id.0)),
+            group: node::AnaGroupId::POOLLESS,
             allowed: AllowedHosts::Any,
             tenant: None,
             reservations: Some(Default::default()),

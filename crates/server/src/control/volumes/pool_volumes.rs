@@ -73,7 +73,7 @@ impl Control {
             pool: pool.to_string(),
             volume: id,
         };
-        let served = node_volume(name, &record, backing, allowed)?;
+        let served = node_volume(objects, name, &record, backing, allowed)?;
         let capacity_bytes = match self.node.create_volume(served).await {
             Ok(bytes) => bytes,
             Err(error) => {

@@ -64,7 +64,8 @@ impl Control {
             Err(_) if record.place.pool().is_some() => None,
             _ => Some(self.kept_reservations(record).await?),
         };
-        let served = node_volume(name, record, backing, allowed).map_err(|error| error.message)?;
+        let served = node_volume(objects, name, record, backing, allowed);
+        let served = served.map_err(|error| error.message)?;
         let served = node::VolumeSpec {
             reservations: known,
             ..served
@@ -154,6 +155,7 @@ fn pool_open(objects: &Objects, pool: &Name) -> Result<(), String> {
 
 /// As the data path takes a volume that nobody has used yet.
 pub(in crate::control) fn node_volume(
+    objects: &Objects,
     name: &Name,
     record: &VolumeRecord,
     backing: Backing,
@@ -166,6 +168,7 @@ pub(in crate::control) fn node_volume(
         subsystem: parsed(&record.nqn)?,
         nsid: record.nsid,
         uuid: record.uuid,
+        group: objects.group_of(record),
         allowed,
         tenant: record.tenant.as_ref().map(|tenant| tenant.as_str().into()),
         reservations: Some(Arc::default()),
