@@ -1,12 +1,16 @@
 //! Ports: the addresses that serve NVMe/TCP or NVMe/RDMA.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// How good a port is as a path to every volume, as hosts with several paths are told (ANA).
+use crate::Name;
+
+/// How good a port is as a path to volumes, as hosts with several paths are told (ANA). The best
+/// first.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
 )]
@@ -17,8 +21,12 @@ pub enum PathState {
     Optimized,
     /// To be used where no optimized path is left.
     NonOptimized,
+    /// Between two others: I/O goes another way or waits. After 10 seconds it is inaccessible.
+    Change,
     /// Not to be used: hosts keep their connections, and their I/O goes another way or waits.
     Inaccessible,
+    /// As inaccessible, and for good. Hosts that were told so are disconnected when it ends.
+    PersistentLoss,
 }
 
 impl PathState {
@@ -27,7 +35,9 @@ impl PathState {
         match self {
             PathState::Optimized => "optimized",
             PathState::NonOptimized => "non-optimized",
+            PathState::Change => "change",
             PathState::Inaccessible => "inaccessible",
+            PathState::PersistentLoss => "persistent-loss",
         }
     }
 }
@@ -85,6 +95,9 @@ pub struct Port {
     pub advertise: Option<String>,
     /// How good a path it is.
     pub path: PathState,
+    /// Pools to which it is another path than `path` says, or was said to be on its own.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pools: BTreeMap<Name, PathState>,
     /// Hosts connect to it under TLS, or not at all.
     #[serde(default)]
     pub tls: bool,
@@ -98,11 +111,29 @@ pub struct Port {
 }
 
 /// What to change; the body of `PATCH /v1/ports/{id}`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PortChange {
-    /// How good a path it is from now on. It is remembered.
-    pub path: PathState,
+    /// How good a path it is from now on, to all volumes but those of pools with a state of their
+    /// own. It is remembered. Without it that stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathState>,
+    /// States of their own that pools get. Other pools keep theirs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pools: BTreeMap<Name, PathState>,
+    /// Pools whose state is the port's again.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub as_port: BTreeSet<Name>,
+}
+
+impl PortChange {
+    /// Another state, and no other change.
+    pub fn path(path: PathState) -> PortChange {
+        PortChange {
+            path: Some(path),
+            ..PortChange::default()
+        }
+    }
 }
 
 /// The host, without brackets, and the port of an address.

@@ -162,8 +162,8 @@ impl Client {
     }
 
     /// Makes a port a better or a worse path.
-    pub fn change_port(&self, id: u16, change: PortChange) -> Result<Port, ClientError> {
-        self.patch(&format!("/v1/ports/{id}"), &change)
+    pub fn change_port(&self, id: u16, change: &PortChange) -> Result<Port, ClientError> {
+        self.patch(&format!("/v1/ports/{id}"), change)
     }
 
     /// Every host, by name.

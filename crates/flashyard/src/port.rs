@@ -1,6 +1,6 @@
 //! `flashyard port`
 
-use api::{PathState, Port, PortChange};
+use api::{Name, PathState, Port, PortChange};
 use clap::{Subcommand, ValueEnum};
 
 use crate::connection::{Done, Node};
@@ -15,8 +15,14 @@ pub enum Verb {
         /// Number of the port
         id: u16,
         /// State of the path; hosts are told at once (ANA)
-        #[arg(long, value_enum)]
-        path: PathWord,
+        #[arg(long, value_enum, required_unless_present = "as_port")]
+        path: Option<PathWord>,
+        /// Of volumes of this pool alone
+        #[arg(long)]
+        pool: Option<Name>,
+        /// The pool's state is the port's again
+        #[arg(long, requires = "pool", conflicts_with = "path")]
+        as_port: bool,
     },
 }
 
@@ -27,8 +33,24 @@ pub enum PathWord {
     Optimized,
     /// To be used where no optimized path is left
     NonOptimized,
+    /// Between two others, for 10 seconds at most: I/O goes another way or waits
+    Change,
     /// Not to be used: I/O goes another way or waits
     Inaccessible,
+    /// Not to be used, for good: hosts that were told so are disconnected when it ends
+    PersistentLoss,
+}
+
+impl From<PathWord> for PathState {
+    fn from(word: PathWord) -> PathState {
+        match word {
+            PathWord::Optimized => PathState::Optimized,
+            PathWord::NonOptimized => PathState::NonOptimized,
+            PathWord::Change => PathState::Change,
+            PathWord::Inaccessible => PathState::Inaccessible,
+            PathWord::PersistentLoss => PathState::PersistentLoss,
+        }
+    }
 }
 
 impl Verb {
@@ -37,13 +59,23 @@ impl Verb {
             Verb::List => node
                 .output
                 .show(&node.client.ports()?, |ports| list(&ports.items)),
-            Verb::Set { id, path } => {
-                let path = match path {
-                    PathWord::Optimized => PathState::Optimized,
-                    PathWord::NonOptimized => PathState::NonOptimized,
-                    PathWord::Inaccessible => PathState::Inaccessible,
+            Verb::Set { id, path, pool, .. } => {
+                let path = path.map(PathState::from);
+                let change = match (pool.clone(), path) {
+                    (None, path) => PortChange {
+                        path,
+                        ..PortChange::default()
+                    },
+                    (Some(pool), Some(path)) => PortChange {
+                        pools: [(pool, path)].into(),
+                        ..PortChange::default()
+                    },
+                    (Some(pool), None) => PortChange {
+                        as_port: [pool].into(),
+                        ..PortChange::default()
+                    },
                 };
-                let port = node.client.change_port(*id, PortChange { path })?;
+                let port = node.client.change_port(*id, &change)?;
                 node.output
                     .show(&port, |port| list(std::slice::from_ref(port)));
             }
@@ -60,7 +92,7 @@ fn list(ports: &[Port]) -> String {
             port.advertise.clone().unwrap_or_else(|| "-".into()),
             match port.fault {
                 Some(_) => "OFFLINE".to_owned(),
-                None => port.path.word().to_owned(),
+                None => paths(port),
             },
             port.transport.word().to_owned(),
             if port.tls { "tls" } else { "-" }.to_owned(),
@@ -77,4 +109,11 @@ fn list(ports: &[Port]) -> String {
         ],
         ports.iter().map(row),
     )
+}
+
+/// The state of a port, and those of pools that have their own.
+fn paths(port: &Port) -> String {
+    let own = port.pools.iter();
+    let own = own.map(|(pool, path)| format!(", {pool}: {}", path.word()));
+    format!("{}{}", port.path.word(), own.collect::<String>())
 }

@@ -6,8 +6,8 @@
 mod load;
 mod support;
 
-use api::{DriveSpec, List, PathState, Port, VolumeSpec};
-use support::{Node, free_address, name};
+use api::{DriveSpec, List, PathState, Port, PortChange, VolumeSpec};
+use support::{Node, free_address, name, wait_until};
 
 fn listed(node: &Node) -> Vec<Port> {
     let listed = node.answer(&["port", "list", "--output", "json"]);
@@ -39,6 +39,91 @@ fn a_path_is_changed_and_survives_a_crash() {
     assert_eq!(paths(&node)[1].1, PathState::NonOptimized);
     let set_third: &[&str] = &["port", "set", "3", "--path", "optimized"];
     node.refuses(&[(set_third, 1, &["no port 3", "1 to 2"])]);
+}
+
+fn pools(node: &Node) -> Vec<Vec<(String, PathState)>> {
+    let own = |port: &Port| {
+        let pools = port.pools.iter();
+        pools
+            .map(|(pool, path)| (pool.to_string(), *path))
+            .collect()
+    };
+    listed(node).iter().map(own).collect()
+}
+
+/// A pool has its own state at a port until it is the port's again. It lasts as the port's does,
+/// and goes with the pool.
+#[test]
+fn a_pool_has_a_path_of_its_own_which_survives_a_crash() {
+    let [api, one, other] = [free_address(), free_address(), free_address()];
+    let settings = format!(
+        "api.protocol = \"http\"\napi.listen = \"{api}\"\n\
+         [[nvme.ports]]\nlisten = \"{one}\"\n[[nvme.ports]]\nlisten = \"{other}\"\n"
+    );
+    let mut node = Node::configured_with(&settings, []);
+    for pool in ["left", "right"] {
+        let path = node.path().canonicalize().unwrap().join(pool);
+        let path = path.to_str().unwrap();
+        node.answer(&["drive", "add", pool, path, "--size", "64MiB"]);
+        node.answer(&["pool", "create", pool, "--level", "raid0", "--drives", pool]);
+    }
+    assert_eq!(pools(&node), [vec![], vec![]]);
+    let set = ["port", "set", "1", "--pool", "left", "--path"];
+    let shown = node.answer(&[&set[..], &["persistent-loss"]].concat());
+    assert!(
+        shown.contains("optimized, left: persistent-loss"),
+        "{shown}"
+    );
+    node.answer(&["port", "set", "2", "--pool", "right", "--path", "change"]);
+    let lost = ("left".to_owned(), PathState::PersistentLoss);
+    let changing = ("right".to_owned(), PathState::Change);
+    assert_eq!(pools(&node), [vec![lost.clone()], vec![changing]]);
+    node.kill();
+    node.start();
+    let ended = ("right".to_owned(), PathState::Inaccessible);
+    assert_eq!(pools(&node), [vec![lost], vec![ended]], "nobody ends it");
+    assert_eq!(paths(&node).len(), 2);
+    let status = node.answer(&["status"]);
+    for problem in [
+        "is persistent-loss for pool left",
+        "is inaccessible for pool right",
+    ] {
+        assert!(status.contains(problem), "{status}");
+    }
+    node.answer(&["port", "set", "1", "--path", "non-optimized"]);
+    node.answer(&["port", "set", "1", "--pool", "left", "--as-port"]);
+    let as_port = pools(&node);
+    assert!(as_port[0].is_empty(), "{as_port:?}");
+    node.answer(&["pool", "destroy", "right"]);
+    assert_eq!(pools(&node), [vec![], vec![]]);
+    let unknown: &[&str] = &["port", "set", "1", "--pool", "nope", "--path", "optimized"];
+    let of_none: &[&str] = &["port", "set", "1", "--as-port"];
+    let nothing: &[&str] = &["port", "set", "1"];
+    node.refuses(&[
+        (unknown, 1, &["no pool is named nope"]),
+        (of_none, 2, &["--pool"]),
+        (nothing, 2, &["--path"]),
+    ]);
+    let twice = PortChange {
+        pools: [(name("left"), PathState::Optimized)].into(),
+        as_port: [name("left")].into(),
+        ..PortChange::default()
+    };
+    let refused = node.client().change_port(1, &twice).unwrap_err();
+    assert!(refused.to_string().contains("pool left"), "{refused}");
+}
+
+/// A transition that nobody ends is ended before hosts give the path up.
+#[test]
+fn a_change_of_state_ends_by_itself() {
+    let node = Node::develop(&[]);
+    node.answer(&["port", "set", "1", "--path", "change"]);
+    assert_eq!(paths(&node)[0].1, PathState::Change);
+    wait_until("the end of the transition", || {
+        paths(&node)[0].1 == PathState::Inaccessible
+    });
+    let events = node.answer(&["event", "list"]);
+    assert!(events.contains("not ended in time"), "{events}");
 }
 
 /// This machine has no RDMA device. The node says so and serves its other port.

@@ -218,6 +218,7 @@ impl Control {
         control.restore_volumes(remembered.volumes).await;
         let wait = Duration::from_secs(config.pools.drive_wait_seconds.into());
         control.restore_pools(remembered.pools, wait).await;
+        control.restore_paths().await?;
         control.restore_all_administrators().await;
         Ok(control)
     }

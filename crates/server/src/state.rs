@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use uuid::Uuid;
 
-pub use self::path::PathRecord;
+pub use self::path::{PathRecord, Paths, state_of};
 use self::read::{all_in, one_in};
 use self::seal::Seal;
 pub use self::seal::{StateKey, StateKeys};

@@ -31,6 +31,7 @@ export function Ports() {
               { title: "Advertised", cell: (port) => port.advertise ?? "-", order: (port) => port.advertise ?? "", from: "sm" },
               { title: "TLS", cell: (port) => port.tls ? "required" : "-", order: (port) => Number(port.tls ?? false), from: "sm" },
               { title: "Path", cell: (port) => <StateBadge state={port.fault ? "offline" : port.path} reason={port.fault} />, order: (port) => port.path },
+              { title: "Pools", cell: (port) => poolStates(port) || "-", order: poolStates, from: "sm" },
               {
                 title: "",
                 align: "right",
@@ -49,6 +50,12 @@ export function Ports() {
   );
 }
 
+/** States that pools have of their own at a port. */
+function poolStates(port: Port): string {
+  const states = Object.entries(port.pools ?? {});
+  return states.map(([pool, path]) => `${pool}: ${path.replaceAll("_", "-")}`).join(", ");
+}
+
 function Change({ port, close }: { port: Port; close: () => void }) {
   return (
     <FormModal title={`Path of port ${port.id}`} verb="Change" close={close}
@@ -61,7 +68,9 @@ function Change({ port, close }: { port: Port; close: () => void }) {
         choices: [
           { value: "optimized", label: "optimized: hosts prefer it" },
           { value: "non_optimized", label: "non-optimized: hosts use it when no better one is left" },
+          { value: "change", label: "change: hosts wait, for 10 seconds at most" },
           { value: "inaccessible", label: "inaccessible: hosts do not use it" },
+          { value: "persistent_loss", label: "persistent-loss: hosts do not use it, for good" },
         ],
       }]}>
       <Consequence>

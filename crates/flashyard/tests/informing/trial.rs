@@ -211,8 +211,8 @@ impl Scene {
                 client.change_settings(&change).map(drop)
             }),
             ("/v1/ports/1", |client| {
-                let path = PathState::NonOptimized;
-                client.change_port(1, PortChange { path }).map(drop)
+                let change = PortChange::path(PathState::NonOptimized);
+                client.change_port(1, &change).map(drop)
             }),
         ];
         for (path, change) in changes {

@@ -3,6 +3,7 @@
 pub(super) mod audit;
 pub(super) mod figures;
 pub(super) mod history;
+pub(super) mod paths;
 pub(super) mod ports;
 pub(super) mod problems;
 pub(super) mod retry;

@@ -138,6 +138,7 @@ impl Control {
             return Err(ErrorBody::new(ErrorCode::InUse, message));
         }
         self.forget_grants_in(&mut objects, name).await?;
+        self.forget_paths(&objects, name).await?;
         self.forget(Kind::Pool, name).await?;
         objects.pools.remove(name);
         let destroyed = self.node.destroy_pool(name.as_str()).await;

@@ -1,13 +1,13 @@
 //! How a host is connected, and how it connects.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
 
 use api::{
     ANY_HOST, Caller, ErrorBody, Host, HostConnections, HostNamespace, HostSession, Name,
     host_and_port,
 };
-use node::{Asker, SessionFacts};
+use node::{AnaGroupId, Asker, SessionFacts};
 
 use crate::control::hosts::shown;
 use crate::control::operating::ports::Reached;
@@ -38,16 +38,15 @@ impl Control {
     ) -> Result<HostConnections, ErrorBody> {
         let sessions = self.node.sessions().await;
         let sessions = sessions.map_err(|error| refused(&error))?;
-        let (ports, reached) = (self.ports(), self.reached(asker));
+        let reached = self.reached(asker);
         let objects = self.objects.seen();
         let spec = objects.hosts.get(name);
         let spec = spec.ok_or_else(|| not_found("host", name))?;
         let host = shown(&objects, name, spec);
-        let path_of = |id| {
-            ports
-                .iter()
-                .find(|port| port.id == id)
-                .map(|port| port.path)
+        let groups = groups(&objects, caller, name);
+        let path_of = |id, nqn: &str| {
+            let groups = groups.get(nqn).into_iter().flatten().copied();
+            self.path_to(id, groups)
         };
         let is_seen = |nqn: &str| {
             let mut volumes = objects.volumes.values().map(|volume| &volume.record);
@@ -56,11 +55,11 @@ impl Control {
         };
         let now = SystemTime::now();
         let show = |session: SessionFacts| HostSession {
+            path: path_of(session.port, &session.subsystem_nqn),
             nqn: session.subsystem_nqn,
             controller_id: session.controller_id,
             remote: session.remote.to_string(),
             port: session.port,
-            path: path_of(session.port).unwrap_or_default(),
             queues: session.queues,
             keep_alive_ms: session.keep_alive_ms,
             connected: timestamp(now.checked_sub(session.connected_for).unwrap_or(now)),
@@ -110,6 +109,20 @@ fn visible<'a>(
             && record.hosts.iter().any(is_allowed)
             && caller.sees(record.tenant.as_ref())
     })
+}
+
+/// ANA groups of what is visible, by the subsystem.
+fn groups<'a>(
+    objects: &'a Objects,
+    caller: &'a Caller,
+    host: &'a Name,
+) -> BTreeMap<&'a str, BTreeSet<AnaGroupId>> {
+    let mut groups: BTreeMap<&str, BTreeSet<AnaGroupId>> = BTreeMap::new();
+    for (_, entry) in visible(objects, caller, host) {
+        let of_subsystem = groups.entry(&entry.record.nqn).or_default();
+        of_subsystem.insert(objects.group_of(&entry.record));
+    }
+    groups
 }
 
 fn namespaces(

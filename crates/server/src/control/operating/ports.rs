@@ -1,19 +1,18 @@
 //! Ports: which addresses serve NVMe/TCP or NVMe/RDMA, and how good a path each of them is.
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
-use api::{ErrorBody, ErrorCode, PathState, Port, PortChange, PortTransport, Severity};
-use node::{Asker, address_for, display_address};
+use api::{PathState, Port, PortTransport, Severity};
+use node::{AnaGroupId, Asker, address_for, display_address};
 
 use crate::config::{Config, PortConfig};
 use crate::control::Control;
 use crate::control::catalogue::Catalogue;
-use crate::control::words::refused;
+use crate::control::operating::paths::Transitions;
 use crate::endpoints::from_here;
 use crate::events::Events;
 use crate::interfaces::global_addresses_or_none;
-use crate::state::PathRecord;
+use crate::state::{PathRecord, Paths, state_of};
 
 /// An address that serves hosts, as somebody reaches it.
 pub struct Reached {
@@ -27,21 +26,26 @@ pub struct Reached {
 
 /// Every port of the settings file, in its order.
 pub(in crate::control) struct Ports {
-    configured: Vec<PortConfig>,
-    paths: Catalogue<BTreeMap<u16, PathRecord>>,
+    pub configured: Vec<PortConfig>,
+    pub paths: Catalogue<Paths>,
+    pub transitions: Transitions,
 }
 
 impl Ports {
     /// The settings file's ports as the remembered records leave them.
-    pub fn new(config: &Config, mut remembered: BTreeMap<u16, PathRecord>) -> Ports {
+    pub fn new(config: &Config, mut remembered: Paths) -> Ports {
         let configured = config.nvme.ports.clone();
         remembered.retain(|id, record| {
             let port = configured.get(usize::from(*id).wrapping_sub(1));
             port.is_some_and(|port| port.listen.to_string() == record.listen)
         });
+        remembered
+            .values_mut()
+            .for_each(PathRecord::end_transitions);
         Ports {
             configured,
             paths: Catalogue::new(remembered),
+            transitions: Transitions::default(),
         }
     }
 
@@ -53,7 +57,7 @@ impl Ports {
             .map(|(id, port)| node::PortSpec {
                 listen: port.listen.0,
                 advertise: port.advertise.map(|address| address.0),
-                path: on_the_data_path(state_of(&paths, id)),
+                path: on_the_data_path(state_of(&paths, id, None)),
                 tls: port.tls,
                 transport: match port.transport {
                     PortTransport::Tcp => node::Transport::Tcp,
@@ -73,39 +77,16 @@ impl Control {
             .collect()
     }
 
-    /// Makes a port a better or a worse path, and remembers it.
-    pub async fn change_port(&self, id: u64, change: PortChange) -> Result<Port, ErrorBody> {
-        let mut paths = self.ports.paths.change().await;
-        let number = u16::try_from(id).unwrap_or(0);
-        let index = usize::from(number).wrapping_sub(1);
-        let Some(configured) = self.ports.configured.get(index) else {
-            let count = self.ports.configured.len();
-            let message = format!("no port {id}; there are ports 1 to {count}");
-            return Err(ErrorBody::new(ErrorCode::NotFound, message));
-        };
-        let before = state_of(&paths, number);
-        if before != change.path {
-            let mut changed = paths.clone();
-            changed.insert(
-                number,
-                PathRecord {
-                    listen: configured.listen.to_string(),
-                    path: change.path,
-                },
-            );
-            let record = changed.clone();
-            self.with_state(move |state| state.put_paths(&record))
-                .await?;
-            let path = on_the_data_path(change.path);
-            let done = self.node.set_path_state(index, path).await;
-            done.map_err(|error| refused(&error))?;
-            *paths = changed;
-            let message = format!("{}, was {}", change.path.word(), before.word());
-            self.events
-                .record(Severity::Info, &format!("port/{id}"), &message);
-        }
-        let port = self.port(&paths, number);
-        port.ok_or_else(|| ErrorBody::new(ErrorCode::NotFound, format!("no port {id}")))
+    /// How good a path a port is to the volumes of these groups: to those for which it is worst.
+    pub(in crate::control) fn path_to(
+        &self,
+        id: u16,
+        groups: impl IntoIterator<Item = AnaGroupId>,
+    ) -> PathState {
+        let paths = self.ports.paths.seen();
+        let to = |group| state_of(&paths, id, Some(group));
+        let worst = groups.into_iter().map(to).max();
+        worst.unwrap_or_else(|| state_of(&paths, id, None))
     }
 
     /// The addresses at which `asker`, or a host beside it, reaches the ports: the better paths
@@ -116,7 +97,7 @@ impl Control {
         let mut ports: Vec<_> = (1..)
             .zip(bound)
             .filter(|(id, _)| self.node.port_fault(usize::from(*id) - 1).is_none())
-            .map(|(id, port)| (state_of(&paths, id), port))
+            .map(|(id, port)| (state_of(&paths, id, None), port))
             .collect();
         ports.sort_by_key(|(path, _)| *path);
         let mut found: Vec<Reached> = Vec::new();
@@ -140,25 +121,31 @@ impl Control {
 
     /// Ports that hosts are told not to use, or cannot use, one sentence each.
     pub(in crate::control) fn closed_ports(&self) -> Vec<String> {
-        let problem = |port: Port| match (port.fault, port.path) {
-            (Some(fault), _) => Some(format!("port {} serves nobody: {fault}", port.id)),
-            (None, PathState::Inaccessible) => {
-                let (id, address) = (port.id, port.address);
-                Some(format!("port {id} at {address} is inaccessible"))
+        let problems = |port: Port| {
+            let (id, address) = (port.id, port.address);
+            if let Some(fault) = port.fault {
+                return vec![format!("port {id} serves nobody: {fault}")];
             }
-            (None, PathState::Optimized | PathState::NonOptimized) => None,
+            let of_pools = port.pools.into_iter();
+            let of_pools = of_pools.map(|(pool, path)| (format!(" for pool {pool}"), path));
+            let all = [(String::new(), port.path)].into_iter().chain(of_pools);
+            let closed = all.filter_map(|(whom, path)| Some((whom, unused(path)?)));
+            closed
+                .map(|(whom, word)| format!("port {id} at {address} is {word}{whom}"))
+                .collect()
         };
-        self.ports().into_iter().filter_map(problem).collect()
+        self.ports().into_iter().flat_map(problems).collect()
     }
 
-    fn port(&self, paths: &BTreeMap<u16, PathRecord>, id: u16) -> Option<Port> {
+    pub(in crate::control) fn port(&self, paths: &Paths, id: u16) -> Option<Port> {
         let index = usize::from(id).wrapping_sub(1);
         let configured = self.ports.configured.get(index)?;
         Some(Port {
             id,
             address: self.node.addresses().get(index)?.to_string(),
             advertise: configured.advertise.map(|address| address.to_string()),
-            path: state_of(paths, id),
+            path: state_of(paths, id, None),
+            pools: self.pools_of(paths, id),
             tls: configured.tls,
             transport: configured.transport,
             fault: self.node.port_fault(index),
@@ -212,17 +199,21 @@ fn written(address: SocketAddr, asker: &Asker) -> String {
     }
 }
 
-fn state_of(paths: &BTreeMap<u16, PathRecord>, id: u16) -> PathState {
-    paths
-        .get(&id)
-        .map_or(PathState::default(), |record| record.path)
+/// What it is called that hosts do not use a path for good or until somebody says otherwise.
+fn unused(path: PathState) -> Option<&'static str> {
+    match path {
+        PathState::Inaccessible | PathState::PersistentLoss => Some(path.word()),
+        PathState::Optimized | PathState::NonOptimized | PathState::Change => None,
+    }
 }
 
-fn on_the_data_path(path: PathState) -> node::PathState {
+pub(in crate::control) fn on_the_data_path(path: PathState) -> node::PathState {
     match path {
         PathState::Optimized => node::PathState::Optimized,
         PathState::NonOptimized => node::PathState::NonOptimized,
+        PathState::Change => node::PathState::Change,
         PathState::Inaccessible => node::PathState::Inaccessible,
+        PathState::PersistentLoss => node::PathState::PersistentLoss,
     }
 }
 
@@ -230,26 +221,34 @@ fn on_the_data_path(path: PathState) -> node::PathState {
 mod tests {
     use super::*;
 
-    /// A port number says nothing once the settings file has another address there.
+    /// A port number says nothing once the settings file has another address there. A transition
+    /// does not survive the node.
     #[test]
     fn a_path_is_remembered_for_the_address_it_was_said_of() {
         let text = "[[nvme.ports]]\nlisten = \"127.0.0.1:1\"\n\
-                    [[nvme.ports]]\nlisten = \"127.0.0.1:2\"\n";
+                    [[nvme.ports]]\nlisten = \"127.0.0.1:2\"\n\
+                    [[nvme.ports]]\nlisten = \"127.0.0.1:3\"\n";
         let config = Config::parse(text).unwrap();
-        let record = |listen: &str| PathRecord {
-            listen: listen.to_owned(),
-            path: PathState::Inaccessible,
+        let record = |listen: &str, path| {
+            let mut record = PathRecord::of(listen.to_owned());
+            record.set(None, Some(path));
+            record
         };
         let remembered = [
-            (1, record("127.0.0.1:1")),
-            (2, record("127.0.0.1:9")),
-            (3, record("127.0.0.1:2")),
+            (1, record("127.0.0.1:1", PathState::PersistentLoss)),
+            (2, record("127.0.0.1:9", PathState::PersistentLoss)),
+            (3, record("127.0.0.1:3", PathState::Change)),
+            (4, record("127.0.0.1:2", PathState::PersistentLoss)),
         ];
         let ports = Ports::new(&config, remembered.into());
         let paths: Vec<_> = ports.specs().iter().map(|port| port.path).collect();
         assert_eq!(
             paths,
-            [node::PathState::Inaccessible, node::PathState::Optimized]
+            [
+                node::PathState::PersistentLoss,
+                node::PathState::Optimized,
+                node::PathState::Inaccessible
+            ]
         );
     }
 }

@@ -23,6 +23,7 @@ impl Control {
     pub async fn retry(&self, directory: &Path) {
         loop {
             tokio::time::sleep(PERIOD).await;
+            self.end_transitions(PERIOD).await;
             self.look_at_state();
             if self.state.silence().is_some() {
                 continue;

@@ -42,6 +42,7 @@ impl Control {
         for volume in volumes_of(&objects, name) {
             objects.volumes.remove(&volume);
         }
+        self.forget_paths(&objects, name).await?;
         self.forget(Kind::Pool, name).await?;
         objects.pools.remove(name);
         match lost {
