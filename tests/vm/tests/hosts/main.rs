@@ -8,6 +8,7 @@ mod changes;
 mod claims;
 mod data;
 mod file_systems;
+mod groups;
 #[cfg(feature = "long")]
 mod many;
 mod namespaces;
@@ -216,8 +217,8 @@ mod linux_6_12 {
 
     scenarios! {
         Suite::Trixie,
-        queries, data, file_systems, changes, authentication, paths, pools, arrays, reservations,
-        administration, attaching, unready, restart
+        queries, data, file_systems, changes, authentication, paths, groups, pools, arrays,
+        reservations, administration, attaching, unready, restart
     }
 
     #[test]
@@ -242,7 +243,7 @@ mod also_linux_6_1 {
 
     scenarios! {
         Suite::Bookworm,
-        file_systems, changes, paths, pools, arrays, reservations, administration, unready
+        file_systems, changes, paths, groups, pools, arrays, reservations, administration, unready
     }
 
     #[test]
