@@ -16,7 +16,8 @@ use lab::experiment::{Execution, NodeReading, Results};
 use lab::load::{PerfOptions, Stop, Workload, run as perf};
 use lab::plan::Plan;
 use nvme_target::{
-    Links, NamespaceSettings, PortSet, PortSettings, SubsystemSettings, Target, TargetSettings,
+    AnaGroupId, Links, NamespaceSettings, PortSet, PortSettings, SubsystemSettings, Target,
+    TargetSettings,
 };
 use reactor::cores::{Cores, CoresConfig};
 
@@ -53,6 +54,7 @@ fn serve(cores: &Cores) -> SocketAddr {
             nguid: [1; 16],
             uuid: [1; 16],
             eui64: None,
+            group: AnaGroupId::POOLLESS,
         };
         let drive: Drive = MemoryDrive::new(Geometry::new(4096, 4096).unwrap()).into();
         let nqn = SUBSYSTEM.parse().unwrap();
