@@ -326,9 +326,14 @@ impl Image {
 
     /// Blocks that may take space, with whatever in flight.
     pub fn blocks_written_at_most(&self) -> u64 {
-        let blocks = self.blocks.values();
+        self.blocks_written_at_most_from(0)
+    }
+
+    /// The same, of the blocks from `first` on.
+    pub fn blocks_written_at_most_from(&self, first: u64) -> u64 {
+        let blocks = self.blocks.range(first..);
         blocks
-            .filter(|block| block.allowed().any(|stamp| stamp != 0))
+            .filter(|(_, block)| block.allowed().any(|stamp| stamp != 0))
             .count() as u64
     }
 

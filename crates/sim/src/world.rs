@@ -136,7 +136,7 @@ pub(crate) struct World {
     /// Volumes outgrow the pool, and clients write much.
     pub crowded: bool,
     /// Blocks that nobody reads any more and that may still take space, at most: what is deleted
-    /// may be an ancestor of what is not.
+    /// may be an ancestor of what is not, and what is cut off a volume its ancestor may have.
     unnamed: Cell<u64>,
     /// How full the pool was, and when, each time before that became less.
     fuller: RefCell<Vec<(u64, refusals::Fill)>>,

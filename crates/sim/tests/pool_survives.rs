@@ -346,6 +346,18 @@ fn a_label_that_lands_while_the_pool_is_opened_again_is_no_other_host() {
     lives(&options);
 }
 
+/// A world in which two volumes share an ancestor, and are cut shorter than it is. It keeps what
+/// neither of them reads any more, until one of them is alone with it.
+#[test]
+fn what_is_cut_off_volumes_that_share_an_ancestor_may_still_take_space() {
+    let options = Options {
+        crowded: Some(true),
+        shards_max: 3,
+        ..Options::new(270_000_280)
+    };
+    lives(&options);
+}
+
 /// A world in which a host stood still while it opened a pool that nobody had. Another took the
 /// pool meanwhile, and stood still in its turn. The first went on, and took it without force.
 #[test]

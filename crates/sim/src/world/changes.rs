@@ -146,12 +146,15 @@ impl World {
     pub(super) fn begin(&self, pool: &Served, name: &str, kind: Kind) -> Asked {
         let blocks = {
             let model = self.model.borrow();
-            let gone = match &kind {
-                Kind::DeleteSnapshot(id) => model.snapshots.get(id),
-                Kind::DeleteVolume(id) | Kind::Rollback { volume: id, .. } => model.volumes.get(id),
-                _ => None,
+            let (gone, first) = match &kind {
+                Kind::DeleteSnapshot(id) => (model.snapshots.get(id), 0),
+                Kind::DeleteVolume(id) | Kind::Rollback { volume: id, .. } => {
+                    (model.volumes.get(id), 0)
+                }
+                Kind::Resize { volume, blocks } => (model.volumes.get(volume), *blocks),
+                _ => (None, 0),
             };
-            let gone = gone.map_or(0, Image::blocks_written_at_most);
+            let gone = gone.map_or(0, |image| image.blocks_written_at_most_from(first));
             self.unnamed.set(self.unnamed.get() + gone);
             let promised = |id: &u32| model.reserving.contains(id);
             match &kind {
