@@ -11,8 +11,9 @@ use nvme::log::AnaState;
 /// twice as long.
 pub const TRANSITION: Duration = Duration::from_secs(10);
 
-/// Groups of one subsystem at most, which hosts make room for (NANAGRPID).
-pub const GROUPS_MAX: usize = 128;
+/// Groups of one subsystem at most, which hosts make room for (NANAGRPID). What tools make room for
+/// they read in pieces of 4 KiB, and no piece may begin beyond the end of a short log.
+pub const GROUPS_MAX: usize = 127;
 
 /// ANAGRPID: namespaces that change state together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

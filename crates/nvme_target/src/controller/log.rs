@@ -16,7 +16,7 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use super::identify::FIRMWARE;
 use super::{Controller, Kind, effects};
-use crate::paths::{AnaGroupId, Paths};
+use crate::paths::{AnaGroupId, GROUPS_MAX, Paths};
 use crate::session::Session;
 use crate::transport::Reply;
 use crate::view::View;
@@ -46,6 +46,11 @@ const IO_PAGES: [LogPage; 10] = [
 
 /// Where a read of the discovery log may begin, however short it is: zeroes follow its end.
 const DISCOVERY_READABLE_BYTES: usize = 1 << 20;
+
+const _: () = assert!(
+    size_of::<AnaHeader>() + GROUPS_MAX * size_of::<AnaGroup>() <= 4096,
+    "tools read the room for the ANA log in one piece"
+);
 
 const DISCOVERY_PAGES: [LogPage; 2] = [LogPage::SUPPORTED, LogPage::DISCOVERY];
 
