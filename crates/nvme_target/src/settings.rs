@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use access::{AllowedHosts, Nqn, Shares};
-
 use nvme::SubmissionEntry;
 
 use crate::paths::AnaGroupId;

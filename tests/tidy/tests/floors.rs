@@ -254,15 +254,15 @@ fn function_name(line: &str) -> Option<String> {
     qualifiers.all(|known| known).then(|| name.to_owned())
 }
 
-/// A call would be the one's or the other's by the type of its receiver, without a word.
+/// The name of a method says whose it is, to readers and to the test below.
 #[test]
-fn no_method_is_on_both_sides_of_a_deref() {
+fn no_method_of_the_coordinator_has_the_name_of_one_of_a_shard() {
     let methods = methods();
     for method in methods.iter().filter(|method| method.owner == SHARED[1]) {
         let twin = methods
             .iter()
             .find(|other| other.owner == SHARED[0] && other.name == method.name);
-        assert!(twin.is_none(), "`{}` is on both sides", method.name);
+        assert!(twin.is_none(), "`{}` is a method of both", method.name);
     }
 }
 

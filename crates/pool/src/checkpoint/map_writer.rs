@@ -9,6 +9,7 @@ use crate::map::tree::{NodeSink, Nodes};
 use crate::segments::zones::Zone;
 use crate::segments::{Kind, LiveChanges, SegmentState};
 use crate::shard::coordinator::Coordinator;
+use crate::shard::core::Core;
 use crate::shard::messages::Turnover;
 use crate::shard::state::State;
 use block::{BlockDevice, Buffer, Durability, IoError};
@@ -92,6 +93,11 @@ impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
         }
     }
 
+    /// The first shard, whose drives and state the map is written with.
+    fn shard(&self) -> &'a Core<D> {
+        &self.coordinator.shard
+    }
+
     /// What caches are to be told.
     pub fn take_turnover(&self) -> Arc<Turnover> {
         self.turnover.take().into()
@@ -136,20 +142,18 @@ impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
 
     /// Rows in the open map segment, or in a new one.
     fn begin_rows(&self) -> Result<Rows, IoError> {
-        let coordinator = self.coordinator;
-        let mut state = coordinator.shard.state.borrow_mut();
+        let (coordinator, shard) = (self.coordinator, self.shard());
+        let mut state = shard.state.borrow_mut();
         let state = &mut *state;
         if let Some(number) = coordinator.own_map.open_segment()
             && let Some(segment) = state.segments.get_mut(number)
         {
-            if segment.rows < coordinator.shard.zone_rows
-                && coordinator.shard.rules().accepts(&segment.columns)
-            {
+            if segment.rows < shard.zone_rows && shard.rules().accepts(&segment.columns) {
                 return Ok(Rows {
                     segment: number,
                     columns: segment.columns.clone(),
                     row: segment.rows,
-                    rows_max: (coordinator.shard.zone_rows - segment.rows).min(ROWS_AT_ONCE),
+                    rows_max: (shard.zone_rows - segment.rows).min(ROWS_AT_ONCE),
                     nodes: Vec::new(),
                 });
             }
@@ -157,7 +161,7 @@ impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
         }
         let number = coordinator.allocate(state, Kind::Map).or_else(|| {
             // A removal that leaves no room for the map is given up.
-            coordinator.shard.array.leaving.borrow_mut().clear();
+            shard.array.leaving.borrow_mut().clear();
             coordinator.tell_leaving();
             coordinator.allocate(state, Kind::Map)
         });
@@ -175,7 +179,7 @@ impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
             segment: number,
             columns: segment.columns.clone(),
             row: 0,
-            rows_max: coordinator.shard.zone_rows.min(ROWS_AT_ONCE),
+            rows_max: shard.zone_rows.min(ROWS_AT_ONCE),
             nodes: Vec::new(),
         })
     }
@@ -188,7 +192,7 @@ impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
             let Some(collected) = collected.as_ref().filter(|rows| !rows.nodes.is_empty()) else {
                 return Ok(());
             };
-            let shape = self.coordinator.shard.array.shape(collected.columns.len());
+            let shape = self.shard().array.shape(collected.columns.len());
             let rows = collected.nodes.len().div_ceil(shape.data);
             let mut buffers: Vec<Buffer> = (0..shape.width())
                 .map(|_| Buffer::zeroed(rows * BLOCK_BYTES))
@@ -215,24 +219,15 @@ impl<'a, D: BlockDevice + 'static> MapWriter<'a, D> {
         let verified = self.coordinator.verify().await;
         verified.map_err(|_| IoError::NotReady)?;
         let blocks = u64::from(rows) * columns.len() as u64;
-        if let Some(segment) = self
-            .coordinator
-            .shard
-            .state
-            .borrow_mut()
-            .segments
-            .get_mut(segment)
-        {
+        if let Some(segment) = self.shard().state.borrow_mut().segments.get_mut(segment) {
             segment.rows = row + rows;
         }
-        self.coordinator
-            .shard
+        self.shard()
             .array
             .write_columns(&columns, row, buffers, Durability::Cached)
             .await
             .1?;
-        self.coordinator
-            .shard
+        self.shard()
             .array
             .count(|counters| counters.map_blocks_written += blocks);
         *self.rows.borrow_mut() = None;
@@ -251,17 +246,14 @@ impl<D: BlockDevice + 'static> Ledger for MapWriter<'_, D> {
     }
 
     fn room(&self) -> usize {
-        let coordinator = self.coordinator;
+        let (coordinator, shard) = (self.coordinator, self.shard());
         let before = coordinator.own_map.nodes();
-        let updates = coordinator.shard.settings.checkpoint_updates as u64;
-        let room = coordinator.shard.size().map_reserve_nodes(before, updates);
+        let updates = shard.settings.checkpoint_updates as u64;
+        let room = shard.size().map_reserve_nodes(before, updates);
         let room = room.saturating_sub(self.stored.get());
-        let state = coordinator.shard.state.borrow();
+        let state = shard.state.borrow();
         // What is kept is kept by what could be formed with all drives.
-        let lacks = state
-            .segments
-            .lacking(coordinator.shard.array.taking_mask())
-            .next();
+        let lacks = state.segments.lacking(shard.array.taking_mask()).next();
         lacks.map_or(room, |_| room.min(coordinator.nodes_storable(&state))) as usize
     }
 
@@ -276,7 +268,7 @@ impl<D: BlockDevice + 'static> Nodes for MapWriter<'_, D> {
             && rows.segment == entry.at.segment
             && entry.at.row >= rows.row
         {
-            let data = self.coordinator.shard.array.shape(rows.columns.len()).data;
+            let data = self.shard().array.shape(rows.columns.len()).data;
             let index = (entry.at.row - rows.row) as usize * data + usize::from(entry.at.column);
             if let Some(node) = rows.nodes.get(index) {
                 return Ok(node.clone());
@@ -289,7 +281,7 @@ impl<D: BlockDevice + 'static> Nodes for MapWriter<'_, D> {
         }
         let mut reads = 1;
         loop {
-            let loaded = self.coordinator.shard.load(entry).await;
+            let loaded = self.shard().load(entry).await;
             let patient = match loaded {
                 Err(IoError::NotReady) => reads < READS_WHILE_AWAY_MAX,
                 Err(IoError::UnrecoveredRead) => {
@@ -300,7 +292,7 @@ impl<D: BlockDevice + 'static> Nodes for MapWriter<'_, D> {
                 }
                 _ => false,
             };
-            if !patient || self.coordinator.shard.offline.get().is_some() {
+            if !patient || self.shard().offline.get().is_some() {
                 return loaded;
             }
             reads += 1;
@@ -319,7 +311,7 @@ impl<D: BlockDevice + 'static> NodeSink for MapWriter<'_, D> {
         let (entry, full) = {
             let mut rows = self.rows.borrow_mut();
             let rows = rows.as_mut().ok_or(IoError::Internal)?;
-            let data = self.coordinator.shard.array.shape(rows.columns.len()).data;
+            let data = self.shard().array.shape(rows.columns.len()).data;
             let index = rows.nodes.len();
             let at = Location {
                 segment: rows.segment,
@@ -331,15 +323,11 @@ impl<D: BlockDevice + 'static> NodeSink for MapWriter<'_, D> {
             let entry = Entry { at, crc };
             let made = &mut self.turnover.borrow_mut().made;
             if !self.coordinator.peers().is_empty()
-                && made.len() < self.coordinator.shard.settings.nodes_passed_on()
+                && made.len() < self.shard().settings.nodes_passed_on()
             {
                 made.push((entry, node.clone()));
             }
-            self.coordinator
-                .shard
-                .cache
-                .borrow_mut()
-                .insert(entry, node);
+            self.shard().cache.borrow_mut().insert(entry, node);
             (entry, rows.nodes.len() == rows.rows_max as usize * data)
         };
         self.change_nodes(entry, true);
@@ -351,7 +339,7 @@ impl<D: BlockDevice + 'static> NodeSink for MapWriter<'_, D> {
     }
 
     fn discard(&self, entry: Entry) {
-        if self.coordinator.shard.cache.borrow().contains(entry) {
+        if self.shard().cache.borrow().contains(entry) {
             self.turnover.borrow_mut().gone.push(entry);
         }
         self.change_nodes(entry, false);
@@ -369,7 +357,7 @@ impl<D: BlockDevice + 'static> NodeSink for MapWriter<'_, D> {
         if so_far > UNREADABLE_MAX {
             return Err(IoError::UnrecoveredRead);
         }
-        let most = self.coordinator.shard.state.borrow().tables.blocks_most();
+        let most = self.shard().state.borrow().tables.blocks_most();
         let end = BlockNumber::FIRST + most;
         let blocks = blocks.start..blocks.end.min(end).max(blocks.start + 1);
         tracing::error!(
@@ -382,7 +370,7 @@ impl<D: BlockDevice + 'static> NodeSink for MapWriter<'_, D> {
             layer,
             block: blocks.start,
         };
-        self.coordinator.shard.lose_blocks(first, count);
+        self.shard().lose_blocks(first, count);
         Ok(blocks)
     }
 

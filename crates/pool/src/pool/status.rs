@@ -14,15 +14,11 @@ impl<D: BlockDevice + 'static> Pool<D> {
     /// The pool as it stands.
     pub fn status(&self) -> PoolStatus {
         let coordinator = &self.coordinator;
+        let shard = &coordinator.shard;
         let published = coordinator.published.borrow();
         let superblock = &published.superblock;
-        let zones = coordinator
-            .shard
-            .state
-            .borrow()
-            .segments
-            .vacant_zones(|_| true);
-        let zone_bytes = u64::from(coordinator.shard.zone_rows) * BLOCK_BYTES as u64;
+        let zones = shard.state.borrow().segments.vacant_zones(|_| true);
+        let zone_bytes = u64::from(shard.zone_rows) * BLOCK_BYTES as u64;
         let listed = superblock.members.iter().enumerate();
         let drives: Vec<DriveStatus> = listed
             .filter(|(_, member)| member.state != MEMBER_NONE)
@@ -32,7 +28,7 @@ impl<D: BlockDevice + 'static> Pool<D> {
                 bytes: member.blocks.get() * BLOCK_BYTES as u64,
                 active: coordinator.works(index, member),
                 free_bytes: zones[index] as u64 * zone_bytes,
-                health: coordinator.shard.array.health(index),
+                health: shard.array.health(index),
             })
             .collect();
         let cached = coordinator
@@ -42,56 +38,52 @@ impl<D: BlockDevice + 'static> Pool<D> {
         let cached: usize = cached.sum();
         let others = coordinator.overlay_blocks_of_others();
         let (in_maps, counted) = {
-            let state = coordinator.shard.state.borrow();
+            let state = shard.state.borrow();
             let segments = &state.segments;
             (segments.live_in_maps(), segments.live_data() + others)
         };
         // No more is admitted than is usable: what is counted beyond that was overwritten. Of a
         // pool that lost a drive the maps alone may hold more.
-        let used_blocks = counted
-            .min(coordinator.shard.size().usable_blocks())
-            .max(in_maps);
+        let used_blocks = counted.min(shard.size().usable_blocks()).max(in_maps);
         PoolStatus {
             id: PoolId(superblock.pool_id),
             name: superblock.name(),
-            level: coordinator.shard.array.level,
-            width: coordinator.shard.width,
+            level: shard.array.level,
+            width: shard.width,
             state: coordinator.state_now(),
-            reason: coordinator.shard.offline.get(),
+            reason: shard.offline.get(),
             drives_to_spare: coordinator.drives_to_spare(),
-            usable_bytes: coordinator.shard.size().usable_bytes(),
-            unreserved_bytes: coordinator.shard.size().unreserved_blocks() * BLOCK_BYTES as u64,
+            usable_bytes: shard.size().usable_bytes(),
+            unreserved_bytes: shard.size().unreserved_blocks() * BLOCK_BYTES as u64,
             used_bytes: used_blocks * BLOCK_BYTES as u64,
-            deleted_bytes: coordinator.shard.state.borrow().tables.doomed_blocks()
-                * BLOCK_BYTES as u64,
-            removing: coordinator.shard.state.borrow().tables.unneeded(),
-            reserved_bytes: coordinator.shard.state.borrow().tables.promised() * BLOCK_BYTES as u64,
+            deleted_bytes: shard.state.borrow().tables.doomed_blocks() * BLOCK_BYTES as u64,
+            removing: shard.state.borrow().tables.unneeded(),
+            reserved_bytes: shard.state.borrow().tables.promised() * BLOCK_BYTES as u64,
             quarantined_bytes: self.quarantined_blocks() * BLOCK_BYTES as u64,
             map_bytes: coordinator.own_map.nodes() * BLOCK_BYTES as u64,
-            map_cache_bytes: (coordinator.shard.cache.borrow().len() + cached) * BLOCK_BYTES,
-            map_cache_bytes_max: coordinator.shard.settings.map_cache_bytes,
+            map_cache_bytes: (shard.cache.borrow().len() + cached) * BLOCK_BYTES,
+            map_cache_bytes_max: shard.settings.map_cache_bytes,
             segments: self.occupancy(),
             drives,
         }
     }
 
     fn quarantined_blocks(&self) -> u64 {
-        let coordinator = &self.coordinator;
-        let state = coordinator.shard.state.borrow();
+        let shard = &self.coordinator.shard;
+        let state = shard.state.borrow();
         let segments = state.quarantined.iter();
         let columns =
             segments.filter_map(|number| Some(state.segments.get(*number)?.columns.len()));
         let columns: usize = columns.sum();
         // Wide segments could be made of these zones.
-        let shape = coordinator.shard.rules().wide();
-        (columns * shape.data).div_ceil(shape.width()) as u64
-            * u64::from(coordinator.shard.zone_rows)
+        let shape = shard.rules().wide();
+        (columns * shape.data).div_ceil(shape.width()) as u64 * u64::from(shard.zone_rows)
     }
 
     /// Looks at every segment once: some thousands, some tens of thousands in the largest pools.
     fn occupancy(&self) -> Occupancy {
-        let coordinator = &self.coordinator;
-        let state = coordinator.shard.state.borrow();
+        let shard = &self.coordinator.shard;
+        let state = shard.state.borrow();
         let victim = state.victims.half_way().map(|victim| victim.number);
         let busy = |number: SegmentNumber| {
             if state.ready.is_lent(number) {
@@ -103,22 +95,23 @@ impl<D: BlockDevice + 'static> Pool<D> {
             }
         };
         let blocks = |columns: usize| {
-            let data = coordinator.shard.array.shape(columns).data as u64;
-            data * u64::from(coordinator.shard.zone_rows)
+            let data = shard.array.shape(columns).data as u64;
+            data * u64::from(shard.zone_rows)
         };
         let free = state
             .segments
-            .vacant_zones(|drive| coordinator.shard.array.takes_data(drive));
+            .vacant_zones(|drive| shard.array.takes_data(drive));
         Occupancy {
-            free: formable(&free, coordinator.shard.formed_columns()) as u64,
+            free: formable(&free, shard.formed_columns()) as u64,
             ..state.segments.occupancy(busy, blocks)
         }
     }
 
     /// A few words about what the pool is doing, for a log or a report of a fault.
     pub fn describe(&self) -> String {
+        let shard = &self.coordinator.shard;
         let situation = self.coordinator.situation();
-        let state = self.coordinator.shard.state.borrow();
+        let state = shard.state.borrow();
         let rows = |kind: Kind| {
             let of_kind = state.segments.table().values();
             let of_kind = of_kind.filter(|segment| segment.kind == kind);
@@ -148,9 +141,9 @@ impl<D: BlockDevice + 'static> Pool<D> {
             self.coordinator.vacated.borrow().len(),
             self.coordinator.own_map.nodes(),
             state.tables.redirects.len(),
-            self.coordinator.shard.size(),
+            shard.size(),
             state.segments.free_zones(|_| true),
-            self.coordinator.shard.offline.get(),
+            shard.offline.get(),
         )
     }
 

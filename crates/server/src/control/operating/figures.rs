@@ -30,6 +30,11 @@ fn ticks() -> Interval {
 
 /// Gathering, recording and sending go on until the node stops.
 impl Control {
+    /// The node's figures.
+    pub fn figures(&self) -> &Figures {
+        &self.figures
+    }
+
     /// Gathers figures.
     pub async fn gather_figures(self: Arc<Self>) {
         let mut ticks = ticks();
@@ -99,17 +104,10 @@ impl Control {
             }
         }
     }
-}
-
-impl Control {
-    /// The node's figures.
-    pub fn figures(&self) -> &Figures {
-        &self.figures
-    }
 
     /// Brings up to date what is known of objects, unless one is being changed right now: figures
     /// do not wait for that.
-    pub async fn look_again(&self, known: &mut Known) {
+    async fn look_again(&self, known: &mut Known) {
         let Some(mut objects) = self.objects.try_change() else {
             return;
         };
@@ -129,7 +127,7 @@ impl Control {
     }
 
     /// Asks drives for their health; those that cannot tell have none.
-    pub async fn ask_health(&self, known: &mut Known) {
+    async fn ask_health(&self, known: &mut Known) {
         known.health.clear();
         for drive in known.drives.iter().filter(|(_, online)| **online) {
             if let Ok(health) = self.drive_health(drive.0).await {
@@ -139,7 +137,7 @@ impl Control {
     }
 
     /// Asks pools what their volumes hold alone, as of their last checkpoints.
-    pub async fn ask_space(&self, known: &mut Known) {
+    async fn ask_space(&self, known: &mut Known) {
         let mut unique_bytes = BTreeMap::new();
         for (name, pool) in &known.pools {
             if pool.facts.is_some()
@@ -155,7 +153,7 @@ impl Control {
     }
 
     /// Everything that is counted, now.
-    pub async fn sample(&self, known: &Known) -> Result<Sample, NodeError> {
+    async fn sample(&self, known: &Known) -> Result<Sample, NodeError> {
         let mut jobs = self.jobs.all();
         jobs.retain(|job| job.state == JobState::Running);
         Ok(Sample {
