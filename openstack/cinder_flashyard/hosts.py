@@ -52,9 +52,9 @@ def is_same(attachment, connector):
     return attachment.attached_host == connector.get("host")
 
 
-def portals(node, transport):
-    """Addresses in the clear, the better paths first: os-brick knows no TLS."""
-    status = node.ask(show_status)
+def portals(node, volume, transport):
+    """Addresses in the clear, the better paths to a volume first: os-brick knows no TLS."""
+    status = node.ask(show_status, volume=volume)
     tls = status.nvme_tls_addresses or []
     plain = [text for text in status.nvme_addresses if text not in tls]
     served = plain if transport == "tcp" else status.nvme_rdma_addresses or []
@@ -73,7 +73,7 @@ def portals(node, transport):
 def connect(node, volume, connector, transport, authenticated_only):
     """Allows a host to use a volume: the connection properties of os-brick."""
     # Before anything changes: a node may have none.
-    found = portals(node, transport)
+    found = portals(node, volume, transport)
     host = find_or_add(node, connector, authenticated_only)
     allowed = node.ask(allow_host, volume, host.name)
     return {

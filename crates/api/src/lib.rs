@@ -79,7 +79,7 @@ pub use size::{Size, SizeError};
 pub use snapshot::{
     NamedSnapshot, Snapshot, SnapshotGroup, SnapshotName, SnapshotNameError, SnapshotSpec,
 };
-pub use status::{Counts, Status};
+pub use status::{Counts, Status, StatusQuery};
 pub use tenant::{GRANT_COUNT_MAX, Grant, GrantUse, PoolGrant, Tenant};
 pub use token::{AuditEntry, Caller, Role, Token, TokenSpec};
 pub use volume::{

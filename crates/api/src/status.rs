@@ -1,10 +1,21 @@
 //! The node's status.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use crate::Name;
+
+/// For whom the status is; the query of `GET /v1/status`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct StatusQuery {
+    /// The volume to which the better paths come first, as its pool may have states of its own
+    /// at ports. Without it, all volumes whose pool has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volume: Option<Name>,
+}
 
 /// How many objects of a kind there are, and how many of them do not work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

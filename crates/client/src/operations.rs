@@ -16,6 +16,11 @@ impl Client {
         self.get("/v1/status")
     }
 
+    /// The same, with its addresses in the order in which they are paths to a volume.
+    pub fn status_for(&self, volume: &Name) -> Result<Status, ClientError> {
+        self.get(&format!("/v1/status?volume={volume}"))
+    }
+
     /// What the node does now and did lately, in intervals of this many seconds.
     pub fn metrics(&self, interval_seconds: u32) -> Result<Metrics, ClientError> {
         self.get(&format!("/v1/metrics?interval={interval_seconds}"))

@@ -188,7 +188,7 @@ fn resolve(
         .map_err(|_| AttachError::Name(volume.to_owned()))?;
     let client = node.client()?;
     let found = client.volume(&name)?;
-    let status = client.status()?;
+    let status = client.status_for(&name)?;
     let addresses = addresses_of(&status, &found, transport, tls)?;
     match addresses.is_empty() {
         true if transport == PortTransport::Rdma => Err(AttachError::NoAddress(" over RDMA")),

@@ -87,8 +87,6 @@ pub struct Connecting {
     options: ConnectOptions,
     transport: PortTransport,
     tls: bool,
-    /// Where the node is reached.
-    status: api::Status,
 }
 
 impl Access {
@@ -110,7 +108,6 @@ impl Access {
             name: name.clone(),
             options,
             transport: self.transport_to(&status),
-            status,
             tls: self.secrets.has_tls_key(),
         })
     }
@@ -141,7 +138,6 @@ impl Access {
             options,
             transport,
             tls,
-            status,
         })
     }
 
@@ -183,14 +179,14 @@ fn name(text: &str) -> Result<api::Name, CopyError> {
 }
 
 /// Where the host finds a volume.
-fn address(volume: &api::Volume, connecting: &Connecting) -> Result<TargetAddress, CopyError> {
-    let Connecting {
-        transport,
-        tls,
-        status,
-        ..
-    } = connecting;
-    let found = addresses_of(status, volume, *transport, *tls)?;
+fn address(
+    client: &Client,
+    volume: &api::Volume,
+    connecting: &Connecting,
+) -> Result<TargetAddress, CopyError> {
+    let Connecting { transport, tls, .. } = connecting;
+    let status = client.status_for(&volume.name)?;
+    let found = addresses_of(&status, volume, *transport, *tls)?;
     let none = || {
         let transport = transport.word().to_uppercase();
         CopyError::Refused(format!(

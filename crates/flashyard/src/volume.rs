@@ -210,7 +210,7 @@ impl Verb {
                 .show(&client.volumes()?, |volumes| list(&volumes.items)),
             Verb::Show { name } => {
                 let volume = client.volume(name)?;
-                let status = client.status()?;
+                let status = client.status_for(name)?;
                 node.output.show(&volume, |volume| show(volume, &status));
             }
             Verb::Create(create) => {
@@ -252,7 +252,7 @@ impl Verb {
             }
             Verb::Limit { name, bounds } => {
                 let limited = client.limit_volume(name, &bounds.limits())?;
-                let status = client.status()?;
+                let status = client.status_for(name)?;
                 node.output.show(&limited, |volume| show(volume, &status));
             }
             Verb::Delete { name, force } => {

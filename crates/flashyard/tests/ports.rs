@@ -51,22 +51,28 @@ fn pools(node: &Node) -> Vec<Vec<(String, PathState)>> {
     listed(node).iter().map(own).collect()
 }
 
-/// A pool has its own state at a port until it is the port's again. It lasts as the port's does,
-/// and goes with the pool.
-#[test]
-fn a_pool_has_a_path_of_its_own_which_survives_a_crash() {
+/// A node with two ports and the pools `left` and `right`.
+fn with_two_ports_and_pools() -> Node {
     let [api, one, other] = [free_address(), free_address(), free_address()];
     let settings = format!(
         "api.protocol = \"http\"\napi.listen = \"{api}\"\n\
          [[nvme.ports]]\nlisten = \"{one}\"\n[[nvme.ports]]\nlisten = \"{other}\"\n"
     );
-    let mut node = Node::configured_with(&settings, []);
+    let node = Node::configured_with(&settings, []);
     for pool in ["left", "right"] {
         let path = node.path().canonicalize().unwrap().join(pool);
         let path = path.to_str().unwrap();
         node.answer(&["drive", "add", pool, path, "--size", "64MiB"]);
         node.answer(&["pool", "create", pool, "--level", "raid0", "--drives", pool]);
     }
+    node
+}
+
+/// A pool has its own state at a port until it is the port's again. It lasts as the port's does,
+/// and goes with the pool.
+#[test]
+fn a_pool_has_a_path_of_its_own_which_survives_a_crash() {
+    let mut node = with_two_ports_and_pools();
     assert_eq!(pools(&node), [vec![], vec![]]);
     let set = ["port", "set", "1", "--pool", "left", "--path"];
     let shown = node.answer(&[&set[..], &["persistent-loss"]].concat());
@@ -111,6 +117,43 @@ fn a_pool_has_a_path_of_its_own_which_survives_a_crash() {
     };
     let refused = node.client().change_port(1, &twice).unwrap_err();
     assert!(refused.to_string().contains("pool left"), "{refused}");
+}
+
+/// A port is no good path to one pool, and the better one to the other: each volume's addresses are
+/// in the order of its own pool, wherever they are told.
+#[test]
+fn addresses_of_a_volume_are_in_the_order_of_its_pools_states() {
+    let node = with_two_ports_and_pools();
+    for pool in ["left", "right"] {
+        node.answer(&["volume", "create", pool, "--pool", pool, "--size", "1MiB"]);
+    }
+    node.answer(&[
+        "port",
+        "set",
+        "1",
+        "--pool",
+        "left",
+        "--path",
+        "inaccessible",
+    ]);
+    node.answer(&["port", "set", "2", "--path", "non-optimized"]);
+    let client = node.client();
+    let [first, second] = <[String; 2]>::try_from(client.status().unwrap().nvme_addresses).unwrap();
+    let order = |volume: &str| client.status_for(&name(volume)).unwrap().nvme_addresses;
+    assert_eq!(order("right"), [first.clone(), second.clone()]);
+    assert_eq!(order("left"), [second.clone(), first.clone()]);
+    let shown = node.answer(&["volume", "show", "left"]);
+    let place = |address: &String| {
+        shown
+            .find(&address[address.find(':').unwrap() + 1..])
+            .unwrap()
+    };
+    assert!(place(&second) < place(&first), "{shown}");
+    let refused = client.status_for(&name("none")).unwrap_err();
+    assert!(
+        refused.to_string().contains("no volume is named none"),
+        "{refused}"
+    );
 }
 
 /// A transition that nobody ends is ended before hosts give the path up.

@@ -201,7 +201,7 @@ async fn serve(
         endpoints: endpoints(address),
         api: reached_at(scheme, address),
         api_problem: listening.problem(),
-        nvme: control.reached(&Asker::here()),
+        nvme: control.reached(&Asker::here(), None),
         volumes: control.volumes().await,
     };
     if started.api_problem.is_some() {

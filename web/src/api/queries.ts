@@ -25,8 +25,12 @@ function listInterval<T>(query: Query<T[]>): number {
   return (query.state.data?.length ?? 0) > 1000 ? 30_000 : 5_000;
 }
 
-export function useStatus() {
-  return useQuery({ queryKey: ["status"], queryFn: () => answer(node.GET("/v1/status")) });
+/** The node at a glance, with its addresses in the order in which they are paths to a volume. */
+export function useStatus(volume?: string) {
+  return useQuery({
+    queryKey: ["status", volume],
+    queryFn: () => answer(node.GET("/v1/status", { params: { query: { volume } } })),
+  });
 }
 
 export function useMetrics(interval: number) {

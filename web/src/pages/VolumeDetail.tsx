@@ -110,7 +110,7 @@ function useProperties(volume: Volume): [string, ReactNode][] {
 
 /** The lines that a Linux host connects with, one for each address of the node. */
 function Connect({ volume }: { volume: Volume }) {
-  const status = useStatus();
+  const status = useStatus(volume.name);
   const overTcp = status.data?.nvme_addresses ?? [];
   const overRdma = status.data?.nvme_rdma_addresses ?? [];
   const served = [

@@ -142,7 +142,10 @@ fn context(
     at: &At<Volume>,
     (transport, tls): (PortTransport, bool),
 ) -> Result<HashMap<String, String>, Status> {
-    let told = at.client.status().map_err(|error| status(&error))?;
+    let told = at
+        .client
+        .status_for(&at.found.name)
+        .map_err(|error| status(&error))?;
     let served = match transport {
         PortTransport::Tcp => &told.nvme_addresses,
         PortTransport::Rdma => &told.nvme_rdma_addresses,

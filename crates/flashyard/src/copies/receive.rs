@@ -109,7 +109,7 @@ impl Receive {
         let volume = plan.begin(client, &header, &connecting.name)?;
         aside.volume = Some(plan.names.volume.clone());
         plan.resize(client, &header)?;
-        let address = address(&volume, &connecting)?;
+        let address = address(client, &volume, &connecting)?;
         let reactor = Reactor::io_uring(ReactorConfig::default())?;
         let bytes = header.volume_bytes;
         reactor.run(async move {

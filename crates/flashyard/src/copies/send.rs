@@ -147,7 +147,7 @@ impl SendSnapshot {
         let clone = client.create_volume(&called, &clone)?;
         aside.volume = Some(called);
         self.limit(client, &clone)?;
-        let address = address(&clone, &connecting)?;
+        let address = address(client, &clone, &connecting)?;
         let writer = Writer::new(output, &header).map_err(CopyError::Output)?;
         let writer = match self.plain {
             true => writer.plain(),

@@ -38,7 +38,7 @@ impl Control {
     ) -> Result<HostConnections, ErrorBody> {
         let sessions = self.node.sessions().await;
         let sessions = sessions.map_err(|error| refused(&error))?;
-        let reached = self.reached(asker);
+        let reached = self.reached(asker, None);
         let objects = self.objects.seen();
         let spec = objects.hosts.get(name);
         let spec = spec.ok_or_else(|| not_found("host", name))?;

@@ -90,14 +90,15 @@ impl Control {
     }
 
     /// The addresses at which `asker`, or a host beside it, reaches the ports: the better paths
-    /// first. An address of a link elsewhere is without the asker's name of that link.
-    pub fn reached(&self, asker: &Asker) -> Vec<Reached> {
+    /// first, to a group or to those that have no state of their own. An address of a link
+    /// elsewhere is without the asker's name of that link.
+    pub fn reached(&self, asker: &Asker, group: Option<AnaGroupId>) -> Vec<Reached> {
         let paths = self.ports.paths.seen();
         let bound = self.node.addresses().iter().zip(&self.ports.configured);
         let mut ports: Vec<_> = (1..)
             .zip(bound)
             .filter(|(id, _)| self.node.port_fault(usize::from(*id) - 1).is_none())
-            .map(|(id, port)| (state_of(&paths, id, None), port))
+            .map(|(id, port)| (state_of(&paths, id, group), port))
             .collect();
         ports.sort_by_key(|(path, _)| *path);
         let mut found: Vec<Reached> = Vec::new();

@@ -1,7 +1,7 @@
 //! The node at a glance, and who is connected.
 
-use api::{Caller, Counts, Name, PortTransport, Session, Size, Status};
-use node::{Asker, PoolStatus};
+use api::{Caller, Counts, ErrorBody, Name, PortTransport, Session, Size, Status};
+use node::{AnaGroupId, Asker, PoolStatus};
 
 use crate::control::pools::{PoolEntry, why_offline};
 use crate::control::words::refused;
@@ -15,11 +15,18 @@ const FULL_PERCENT: u128 = 95;
 
 impl Control {
     /// The node at a glance: all of it, or as much as is the caller's business, with its addresses
-    /// as `asker` reaches them.
-    pub async fn status(&self, caller: &Caller, asker: &Asker) -> Status {
+    /// as `asker` reaches them, the better paths to a volume first.
+    pub async fn status(
+        &self,
+        caller: &Caller,
+        asker: &Asker,
+        volume: Option<&Name>,
+    ) -> Result<Status, ErrorBody> {
         let sessions = self.sessions(caller).await;
         let sessions = sessions.map_or(0, |sessions| sessions.len() as u64);
         let objects = self.look().await;
+        let group = volume.map(|name| group_of(&objects, caller, name));
+        let group = group.transpose()?;
         let offline_drives = objects
             .drives
             .values()
@@ -48,12 +55,12 @@ impl Control {
         if caller.tenant.is_none() {
             problems.extend(self.problems.in_words());
         }
-        let reached = self.reached(asker);
+        let reached = self.reached(asker, group);
         let (over_tcp, over_rdma): (Vec<_>, Vec<_>) = reached
             .iter()
             .partition(|port| port.transport == PortTransport::Tcp);
         let under_tls = over_tcp.iter().filter(|port| port.tls);
-        Status {
+        Ok(Status {
             name: self.identity.name.clone(),
             uuid: self.identity.uuid,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -68,11 +75,11 @@ impl Control {
             pools,
             sessions,
             problems,
-        }
+        })
     }
 
     /// Who is connected now.
-    pub async fn sessions(&self, caller: &Caller) -> Result<Vec<Session>, api::ErrorBody> {
+    pub async fn sessions(&self, caller: &Caller) -> Result<Vec<Session>, ErrorBody> {
         let sessions = self
             .node
             .sessions()
@@ -129,6 +136,15 @@ impl Control {
         }
         problems
     }
+}
+
+/// The ANA group of a volume that a caller may know of.
+fn group_of(objects: &Objects, caller: &Caller, name: &Name) -> Result<AnaGroupId, ErrorBody> {
+    let entry = objects.volumes.get(name);
+    let seen = entry.filter(|entry| caller.sees(entry.record.tenant.as_ref()));
+    let unknown = || ErrorBody::invalid("volume", format!("no volume is named {name}"));
+    let entry = seen.ok_or_else(unknown)?;
+    Ok(objects.group_of(&entry.record))
 }
 
 fn counts(total: usize, offline: usize) -> Counts {
