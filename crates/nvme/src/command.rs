@@ -27,6 +27,8 @@ open_enum! {
     NAMESPACE_ATTACHMENT = 0x15;
     /// Keep Alive.
     KEEP_ALIVE = 0x18;
+    /// Cross-Controller Reset.
+    CROSS_CONTROLLER_RESET = 0x38;
     /// Any Fabrics command.
     FABRICS = 0x7f;
     /// Format NVM.
@@ -247,6 +249,34 @@ wire! {
         /// Dwords 11 to 15.
         pub reserved11: [U32; 5],
     }
+
+    /// Cross-Controller Reset (NVMe 2.3 §5.4.3): ends another controller, which its host has lost.
+    pub struct CrossControllerReset [64] {
+        /// Opcode, flags, CID, NSID.
+        pub front: [u8; 8],
+        /// Dwords 2 to 9.
+        pub reserved: [u8; 32],
+        /// ICID: CNTLID of the controller to reset.
+        pub controller_id: U16,
+        /// CIU that it says in Identify Controller.
+        pub uniquifier: u8,
+        /// Rest of dword 10, and dword 11.
+        pub reserved10: [u8; 5],
+        /// CIRN that it says in Identify Controller.
+        pub random: U64,
+        /// Dwords 14 and 15.
+        pub reserved14: [U32; 2],
+    }
+}
+
+/// Bits of dword 0 of the completion of a [`CrossControllerReset`].
+pub mod cross_reset_result {
+    /// IRS: the reset has been done. Otherwise it is under way, and the log page tells of its end.
+    pub const IMMEDIATE: u32 = 1 << 0;
+    /// V: the controller was the one that was named. Undefined without IRS.
+    pub const VALIDATED: u32 = 1 << 1;
+    /// CLRI: a reset of it was begun. Undefined without IRS.
+    pub const INITIATED: u32 = 1 << 2;
 }
 
 /// Bits of [`ReadWrite::control`].
@@ -290,7 +320,20 @@ macro_rules! view {
 }
 pub(crate) use view;
 
-view!(ReadWrite, DatasetManagement, Abort);
+view!(ReadWrite, DatasetManagement, Abort, CrossControllerReset);
+
+impl CrossControllerReset {
+    /// Ends the controller that has these three numbers.
+    pub fn new(controller_id: u16, uniquifier: u8, random: u64) -> CrossControllerReset {
+        let opcode = AdminOpcode::CROSS_CONTROLLER_RESET.0;
+        let entry = SubmissionEntry::new(opcode, 0, SglDescriptor::transport(0));
+        let mut command = *CrossControllerReset::of(&entry);
+        command.controller_id = controller_id.into();
+        command.uniquifier = uniquifier;
+        command.random = random.into();
+        command
+    }
+}
 
 impl SglDescriptor {
     /// Data that moves in data PDUs.

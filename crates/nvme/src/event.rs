@@ -13,6 +13,8 @@ pub mod config {
     pub const NAMESPACE_ATTRIBUTE: u32 = 1 << 8;
     /// ANA change notices.
     pub const ANA_CHANGE: u32 = 1 << 11;
+    /// Cross-Controller Reset completed notices (NVMe 2.3 figure 328).
+    pub const CROSS_RESET: u32 = 1 << 20;
     /// Discovery log change notices.
     pub const DISCOVERY_CHANGE: u32 = 1 << 31;
 }
@@ -41,6 +43,9 @@ impl AsyncEvent {
     };
     /// Discovery log page change.
     pub const DISCOVERY_CHANGED: AsyncEvent = AsyncEvent::notice(0xf0, LogPage::DISCOVERY);
+
+    /// A Cross-Controller Reset completed that was not done at once (NVMe 2.3 figure 154).
+    pub const CROSS_RESET_COMPLETED: AsyncEvent = AsyncEvent::notice(0xf4, LogPage::CROSS_RESETS);
 
     const fn notice(information: u8, page: LogPage) -> AsyncEvent {
         AsyncEvent {

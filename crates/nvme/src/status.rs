@@ -108,8 +108,16 @@ open_enum! {
     THIN_PROVISIONING_NOT_SUPPORTED = 0x11b;
     /// The controller list is invalid.
     CONTROLLER_LIST_INVALID = 0x11c;
+    /// No controller has that identifier.
+    INVALID_CONTROLLER_ID = 0x11f;
     /// The I/O command set is not one of the controller's.
     INVALID_COMMAND_SET = 0x12c;
+    /// Cross-Controller Reset: this controller has one of that controller in progress.
+    CROSS_RESET_IN_PROGRESS = 0x13f;
+    /// Cross-Controller Reset: the log page of these is full.
+    CROSS_RESET_LOG_FULL = 0x140;
+    /// Cross-Controller Reset: as many are in progress as CCRL allows.
+    CROSS_RESET_LIMIT_EXCEEDED = 0x141;
     /// Fabrics Connect: the record format is not supported.
     CONNECT_INCOMPATIBLE_FORMAT = 0x180;
     /// Fabrics Connect: the controller is busy.

@@ -2,10 +2,14 @@
 
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-use crate::command::{ReadWrite, sgl};
+use crate::command::{CrossControllerReset, ReadWrite, sgl};
+use crate::event::AsyncEvent;
 use crate::fabrics::{Connect, ConnectData, Property, PropertyOffset};
 use crate::identify::{ControllerData, NamespaceData};
-use crate::log::{GetLogPage, LogPage};
+use crate::log::{
+    CROSS_RESETS_LOGGED_MAX, CrossResetEntry, CrossResetHeader, CrossResetState, GetLogPage,
+    LogPage, cross_reset_flags,
+};
 use crate::pdu::*;
 use crate::*;
 
@@ -184,6 +188,39 @@ fn fields_are_where_the_specification_has_them() {
     for (value, offset) in [104, 120, 92, 130, 64].into_iter().enumerate() {
         assert_eq!(usize::from(bytes[offset]), value + 1, "offset {offset}");
     }
+}
+
+/// Where nvme-cli has what tells controllers apart, and Cross-Controller Reset (NVMe 2.3 §5.4.3).
+#[test]
+fn a_cross_controller_reset_is_as_the_specification_has_it() {
+    let mut controller = ControllerData::new_zeroed();
+    controller.instance_uniquifier = 0x11;
+    controller.instance_random = 0x2233_4455_6677_8899.into();
+    controller.command_quiesce_ms = 0xaabb.into();
+    controller.cross_resets_max = 0xcc;
+    let bytes = controller.as_bytes();
+    assert_eq!(&bytes[134..145], hex("00 11 9988776655443322 00"));
+    assert_eq!(&bytes[385..389], hex("00 bbaa 00"));
+    assert_eq!(&bytes[1806..1809], hex("00 cc 00"));
+
+    let command = CrossControllerReset::new(0x1234, 0x56, 0x0123_4567_89ab_cdef);
+    let bytes = command.entry().as_bytes();
+    assert_eq!((bytes[0], Direction::of(bytes[0])), (0x38, Direction::None));
+    let dwords = "34125600 00000000 efcdab89 67452301 00000000 00000000";
+    assert_eq!(&bytes[40..64], hex(dwords));
+
+    let entry = CrossResetEntry {
+        controller_id: 0x1234.into(),
+        uniquifier: 0x56,
+        reserved: 0,
+        alternate_id: 0x789a.into(),
+        state: CrossResetState::SUCCESS,
+        flags: cross_reset_flags::VALIDATED | cross_reset_flags::INITIATED,
+    };
+    assert_eq!(entry.as_bytes(), hex("3412 56 00 9a78 01 03"));
+    let longest = size_of::<CrossResetHeader>() + CROSS_RESETS_LOGGED_MAX * size_of_val(&entry);
+    assert_eq!(longest, 4096);
+    assert_eq!(AsyncEvent::CROSS_RESET_COMPLETED.result(), 0x1e_f402);
 }
 
 #[test]

@@ -57,8 +57,15 @@ wire! {
         pub fru_guid: [u8; 16],
         /// CRDT1 to CRDT3.
         pub retry_delays: [U16; 3],
+        /// CRCAP.
+        pub reachability: u8,
+        /// CIU: tells a controller from those that had its identifier before (NVMe 2.3 figure 328).
+        pub instance_uniquifier: u8,
+        /// CIRN: a number that nobody guesses, new whenever the controller becomes ready
+        /// (NVMe 2.3 figure 328).
+        pub instance_random: U64,
         /// Reserved.
-        pub reserved134: [u8; 119],
+        pub reserved144: [u8; 109],
         /// NVMSR, VWCI, MEC: management interface.
         pub management: [u8; 3],
         /// OACS: see [`oacs`].
@@ -135,8 +142,15 @@ wire! {
         pub reserved358: [u8; 10],
         /// MEGCAP.
         pub endurance_group_capacity: U128,
+        /// TMPTHHA.
+        pub threshold_hysteresis: u8,
         /// Reserved.
-        pub reserved384: [u8; 128],
+        pub reserved385: u8,
+        /// CQT, milliseconds: how long at most the controller takes to have no command under way
+        /// any more, once it has lost its host; 0 does not say (NVMe 2.3 figure 328).
+        pub command_quiesce_ms: U16,
+        /// Reserved.
+        pub reserved388: [u8; 124],
         /// SQES.
         pub submission_entry_size: u8,
         /// CQES.
@@ -191,8 +205,13 @@ wire! {
         pub sgl_descriptors_max: u8,
         /// OFCS: bit 0 set when Disconnect is supported.
         pub fabrics_commands: U16,
+        /// DCTYPE.
+        pub discovery_type: u8,
+        /// CCRL: resets of other controllers that it has in progress at most; 0 where it resets
+        /// none (NVMe 2.3 figure 328).
+        pub cross_resets_max: u8,
         /// Reserved.
-        pub reserved1806: [u8; 242],
+        pub reserved1808: [u8; 240],
         /// PSD0 to PSD31.
         pub power_state_descriptors: [PowerState; 32],
         /// Vendor specific.

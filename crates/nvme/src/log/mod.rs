@@ -38,6 +38,8 @@ open_enum! {
     FEATURE_EFFECTS = 0x12;
     /// NVMe-MI commands supported and effects.
     MANAGEMENT_EFFECTS = 0x13;
+    /// Cross-Controller Reset.
+    CROSS_RESETS = 0x1e;
     /// Discovery.
     DISCOVERY = 0x70;
     /// Reservation notification.
@@ -124,6 +126,50 @@ wire! {
         /// Reserved.
         pub reserved: [u8; 15],
     }
+
+    /// Front of the log of Cross-Controller Resets (NVMe 2.3 §5.2.12.3.1); its entries follow.
+    pub struct CrossResetHeader [8] {
+        /// NE: entries that follow, at most [`CROSS_RESETS_LOGGED_MAX`].
+        pub entries: U16,
+        /// Reserved.
+        pub reserved: [u8; 6],
+    }
+
+    /// A Cross-Controller Reset in its log.
+    pub struct CrossResetEntry [8] {
+        /// ICID.
+        pub controller_id: U16,
+        /// CIU.
+        pub uniquifier: u8,
+        /// Reserved.
+        pub reserved: u8,
+        /// ACID.
+        pub alternate_id: U16,
+        /// CCRS.
+        pub state: CrossResetState,
+        /// CCRF: see [`cross_reset_flags`].
+        pub flags: u8,
+    }
+}
+
+open_enum! {
+    /// How far a Cross-Controller Reset is.
+    #[derive(zerocopy::Unaligned)]
+    pub struct CrossResetState(u8);
+    /// In progress.
+    IN_PROGRESS = 0x00;
+    /// The controller is reset, and has no command under way any more.
+    SUCCESS = 0x01;
+    /// It is not.
+    FAILED = 0x02;
+}
+
+/// Bits of [`CrossResetEntry::flags`].
+pub mod cross_reset_flags {
+    /// V: the controller was the one that was named.
+    pub const VALIDATED: u8 = 1 << 0;
+    /// CLRI: a reset of it was begun.
+    pub const INITIATED: u8 = 1 << 1;
 }
 
 view!(GetLogPage);
@@ -162,6 +208,10 @@ pub mod effects {
 
 /// RAE in [`GetLogPage::specific`]: do not clear the event.
 pub const RETAIN_EVENT: u8 = 1 << 7;
+/// LSP of the log of Cross-Controller Resets, RMC: entries that are complete go once they are read.
+pub const REMOVE_COMPLETED: u8 = 1 << 0;
+/// Entries of the log of Cross-Controller Resets at most: a page of 4 KiB.
+pub const CROSS_RESETS_LOGGED_MAX: usize = 511;
 /// LSP of the ANA log: groups only, no namespace identifiers.
 pub const ANA_GROUPS_ONLY: u8 = 1 << 0;
 
