@@ -33,6 +33,7 @@ const RDMA_CAPSULE_BYTES_MAX: u32 = 8192;
 const EVENTS: u32 = config::NAMESPACE_ATTRIBUTE
     | config::ANA_CHANGE
     | config::DISCOVERY_CHANGE
+    | config::CROSS_RESET
     | config::SMART_COMMON;
 
 /// A connected controller: what one successful attempt to connect yields.

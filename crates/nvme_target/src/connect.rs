@@ -309,7 +309,10 @@ async fn connect_io<D: BlockDevice + 'static>(
         },
         joins: keys.is_none(),
     };
-    let keeps_delays = core.attach(request).await?;
+    session.joining.set(Some(controller_id));
+    let joined = core.attach(request).await;
+    session.joining.set(None);
+    let joined = joined?;
     // Who was denied meanwhile gets no queue that a fence has not seen.
     if !subsystem.admits(&host_nqn) {
         core.detach(controller_id, queue_id, session.id);
@@ -318,13 +321,14 @@ async fn connect_io<D: BlockDevice + 'static>(
     }
     let queue = IoQueue {
         controller_id,
+        instance: joined.instance,
         queue_id,
         host_tag: host_nqn.tag(),
         host_nqn: host_nqn.clone(),
         host_id: data.host_id,
         subsystem: subsystem.of_host(&host_nqn),
         transfer_bytes_max: core.settings.connection.transfer_bytes_max,
-        keeps_delays,
+        keeps_delays: joined.keeps_delays,
         // Connecting is a sign of life of whoever has proved to be the host.
         traffic: Cell::new(keys.is_none()),
         gone: Cell::new(false),

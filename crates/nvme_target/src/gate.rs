@@ -190,7 +190,7 @@ async fn open<D: BlockDevice + 'static>(
         controller.identity.replace(Some(taken));
     }
     if let Some(Role::Io(queue)) = session.role.get() {
-        core.attach(AttachRequest {
+        let request = AttachRequest {
             controller_id: queue.controller_id,
             queue_id: queue.queue_id,
             host_nqn: gate.host_nqn.clone(),
@@ -201,11 +201,16 @@ async fn open<D: BlockDevice + 'static>(
                 session: session.id,
             },
             joins: true,
-        })
-        .await?;
-        if session.closing().is_some() {
-            // It has left before it joined.
+        };
+        let joined = core.attach(request).await?;
+        let is_another = joined.instance != queue.instance;
+        if session.closing().is_some() || is_another {
+            // It has left before it joined, or the controller that it was for has.
             core.detach(queue.controller_id, queue.queue_id, session.id);
+        }
+        if is_another {
+            let status = Status::COMMAND_SEQUENCE_ERROR;
+            return Err(Refusal::passing(status, RefusalReason::NoController));
         }
         queue.traffic.set(true);
     }

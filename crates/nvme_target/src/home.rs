@@ -1,6 +1,6 @@
 //! Messages between the cores: a controller lives where its admin queue is, its I/O queues may be
-//! elsewhere. Only connecting, closing, reservations, signs of life and the locks of Compare and
-//! Write cross; never an I/O command.
+//! elsewhere. Only connecting, closing, resets, reservations, signs of life and the locks of
+//! Compare and Write cross; never an I/O command.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use reactor::mailbox;
 
 use crate::errors::ERROR_LOG_ENTRIES;
 use crate::identities::Identities;
+use crate::instance::{Impacted, Instance};
 use crate::lock::Blocks;
 use crate::report::{Fault, RefusalReason};
 use crate::reservation::shared::News;
@@ -44,6 +45,13 @@ pub(crate) struct AttachRequest {
     /// It joins now; otherwise it only asks whether it might, and joins once its host has proved
     /// who it is.
     pub joins: bool,
+}
+
+/// What an I/O queue learns of the controller that it joins.
+#[derive(Clone, Debug)]
+pub(crate) struct Joined {
+    pub instance: Instance,
+    pub keeps_delays: KeepsDelays,
 }
 
 /// Why a Connect is refused.
@@ -163,7 +171,7 @@ pub(crate) enum Message {
     /// The answer.
     Attached {
         token: u64,
-        result: Result<KeepsDelays, Refusal>,
+        result: Result<Joined, Refusal>,
     },
     /// What was done with your part of what a host sees of this subsystem?
     Account {
@@ -186,6 +194,18 @@ pub(crate) enum Message {
     Close { session: u64 },
     /// End this controller: its host broke the rules.
     Abandon { controller_id: u16 },
+    /// End this controller: its host says so through another one.
+    Reset {
+        token: u64,
+        from: u16,
+        impacted: Impacted,
+    },
+    /// Say when no command of this controller, which has ended, is under way at your place.
+    Quiesce {
+        token: u64,
+        from: u16,
+        instance: Instance,
+    },
     /// A host asks for a change of a namespace's reservations.
     Reserve {
         token: u64,
@@ -205,7 +225,7 @@ pub(crate) enum Message {
         from: u16,
         blocks: Blocks,
     },
-    /// The answer to any of these three.
+    /// The answer to any of these.
     Done { token: u64, result: Done },
     /// What you hold back for me may go on.
     Unlock { token: u64, from: u16 },
@@ -281,6 +301,11 @@ impl ControllerIds {
     /// How many there are.
     pub fn count(self) -> u16 {
         self.last - self.first + 1
+    }
+
+    /// Whether one is among them.
+    pub(crate) fn contains(self, controller_id: u16) -> bool {
+        (self.first..=self.last).contains(&controller_id)
     }
 }
 

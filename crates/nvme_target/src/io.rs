@@ -16,6 +16,7 @@ use zerocopy::FromBytes;
 use crate::errors::Failure;
 use crate::home::KeepsDelays;
 use crate::in_flight::Entered;
+use crate::instance::Instance;
 use crate::lock::Blocks;
 use crate::namespace::{By, Namespace};
 use crate::pace::Pass;
@@ -34,6 +35,8 @@ const VERIFY_BYTES: u64 = 1 << 20;
 /// One I/O queue, on the core its connection lives on.
 pub(crate) struct IoQueue<D> {
     pub controller_id: u16,
+    /// Who its controller was when it joined.
+    pub instance: Instance,
     pub queue_id: u16,
     pub host_nqn: Nqn,
     pub host_tag: NqnTag,

@@ -31,6 +31,7 @@ mod guests;
 mod home;
 mod identities;
 mod in_flight;
+mod instance;
 mod io;
 mod latency;
 mod lock;

@@ -19,10 +19,10 @@ use reactor::{Instant, mailbox};
 use crate::controller::Controller;
 use crate::credentials::Credentials;
 use crate::home::{
-    Account, AttachRequest, ControllerIds, Done, Identifiers, KeepsDelays, Message, QueuePlace,
-    Refusal,
+    Account, AttachRequest, ControllerIds, Done, Identifiers, Joined, Message, QueuePlace, Refusal,
 };
 use crate::identities::Identities;
+use crate::instance::Uniquifiers;
 use crate::pace::{Bounds, Place};
 use crate::paths::{Changed, PathState};
 use crate::port::Port;
@@ -41,9 +41,9 @@ use crate::view::View;
 const EVENTS_MAX: usize = 256;
 
 /// How long another core may take to answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
-type Answer = Result<KeepsDelays, Refusal>;
+type Answer = Result<Joined, Refusal>;
 
 /// Everything one core's target knows.
 pub(crate) struct Core<D> {
@@ -85,6 +85,8 @@ pub(crate) struct Core<D> {
     pub awaited: RefCell<BTreeMap<u64, oneshot::Sender<Done>>>,
     /// Ends what is held back for other cores, by these and their tokens.
     pub locks: RefCell<BTreeMap<(u16, u64), oneshot::Sender<()>>>,
+    /// How often each controller identifier of this core was used.
+    pub uniquifiers: RefCell<Uniquifiers>,
     last_controller_id: Cell<u16>,
     others: Vec<mailbox::Sender<Message>>,
     answers: RefCell<BTreeMap<u64, oneshot::Sender<Answer>>>,
@@ -129,6 +131,7 @@ impl<D: BlockDevice + 'static> Core<D> {
             keeper: RefCell::default(),
             awaited: RefCell::default(),
             locks: RefCell::default(),
+            uniquifiers: RefCell::default(),
             last_controller_id: Cell::new(0),
             others,
             answers: RefCell::default(),
@@ -398,7 +401,10 @@ impl<D: BlockDevice + 'static> Core<D> {
             let mut queues = controller.queues.borrow_mut();
             queues.insert(request.queue_id, request.place);
         }
-        Ok(controller.features.borrow().keeps_delays.clone())
+        Ok(Joined {
+            instance: controller.instance.get(),
+            keeps_delays: controller.features.borrow().keeps_delays.clone(),
+        })
     }
 
     /// Tells the controller's core that a queue's connection is gone.
@@ -524,6 +530,9 @@ impl<D: BlockDevice + 'static> Core<D> {
                 }
             }
             Message::Abandon { controller_id } => self.abandon(controller_id),
+            message @ (Message::Reset { .. } | Message::Quiesce { .. }) => {
+                self.receive_reset(message);
+            }
             Message::Traffic { controller_id } => self.traffic(controller_id, reactor::now()),
         }
     }

@@ -66,6 +66,8 @@ pub(crate) struct Session<D> {
     held: Cell<usize>,
     /// What the host has to prove on this queue, if it has to.
     pub gate: OnceCell<Gate>,
+    /// The controller that its I/O queue asks to join.
+    pub joining: Cell<Option<u16>>,
     /// How many Connects were refused.
     pub refused_connects: Cell<u32>,
     /// Connect has succeeded.
@@ -129,6 +131,7 @@ impl<D: BlockDevice + 'static> Session<D> {
             trust: Cell::new(Trust::Unproven),
             held: Cell::new(0),
             gate: OnceCell::new(),
+            joining: Cell::new(None),
             refused_connects: Cell::new(0),
             connected: Notify::new(),
             transmit: Notify::new(),
@@ -389,6 +392,10 @@ impl<D: BlockDevice + 'static> Session<D> {
     /// Executes a command and answers it, unless that is to be done later.
     async fn execute(self: &Rc<Self>, tag: Tag) -> Option<Later> {
         let mut command = self.machine.borrow_mut().command(tag)?;
+        if self.closing.get().is_some() {
+            self.respond(tag, Reply::status(Status::ABORTED_QUEUE_DELETION));
+            return None;
+        }
         let nsid = command.entry.namespace_id.get();
         if let Some(gate) = self.gate.get() {
             let passed = match gate::is_authentication(&command.entry) {
@@ -501,7 +508,8 @@ impl<D: BlockDevice + 'static> Session<D> {
         }
     }
 
-    fn executes(&self) -> bool {
+    /// True while a command is executed.
+    pub fn executes(&self) -> bool {
         self.idle.borrow().len() < self.slots.get()
     }
 

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use block::BlockDevice;
-use nvme::command::{ALL_NAMESPACES, Abort, SubmissionEntry, command_flags};
+use nvme::command::{ALL_NAMESPACES, Abort, CrossControllerReset, SubmissionEntry, command_flags};
 use nvme::fabrics::{Fabrics, FabricsType, Property};
 use nvme::feature::{Feature, Features};
 use nvme::identify::Identify;
@@ -99,6 +99,10 @@ impl<D: BlockDevice + 'static> Controller<D> {
             AdminOpcode::NAMESPACE_MANAGEMENT | AdminOpcode::NAMESPACE_ATTACHMENT => {
                 let drive = self.drive().ok_or(Status::INVALID_OPCODE.do_not_retry())?;
                 self.change_namespaces(command, &drive).await
+            }
+            AdminOpcode::CROSS_CONTROLLER_RESET if !self.is_discovery() => {
+                self.cross_reset(CrossControllerReset::of(entry), session)
+                    .await
             }
             AdminOpcode::ABORT if !self.is_discovery() => Ok(self.abort(entry, session)),
             _ => Err(Status::INVALID_OPCODE.do_not_retry()),

@@ -17,6 +17,9 @@ const ADMIN: [AdminOpcode; 7] = [
     AdminOpcode::KEEP_ALIVE,
 ];
 
+/// Reaches another controller of the subsystem.
+const OF_OTHERS: AdminOpcode = AdminOpcode::CROSS_CONTROLLER_RESET;
+
 /// Admin commands of a drive; each is about all of the subsystem.
 const OF_DRIVES: [AdminOpcode; 2] = [
     AdminOpcode::NAMESPACE_MANAGEMENT,
@@ -81,6 +84,7 @@ pub(super) fn of_commands(of_drive: bool) -> Vec<u8> {
     for opcode in ADMIN {
         data.admin[usize::from(opcode.0)] = U32::new(effects::SUPPORTED | effects::OF_CONTROLLER);
     }
+    data.admin[usize::from(OF_OTHERS.0)] = U32::new(effects::SUPPORTED | effects::OF_SUBSYSTEM);
     for opcode in OF_DRIVES.into_iter().filter(|_| of_drive) {
         data.admin[usize::from(opcode.0)] =
             U32::new(effects::SUPPORTED | effects::OF_SUBSYSTEM | effects::INVENTORY_CHANGE);

@@ -14,8 +14,13 @@ pub(crate) const EVENT_REQUESTS_MAX: usize = 4;
 /// configuration: this one is reserved there.
 const RESERVATION: u32 = 1 << 30;
 
+/// OAES of a controller with namespaces.
+pub(super) const IO_EVENTS: u32 =
+    config::NAMESPACE_ATTRIBUTE | config::ANA_CHANGE | config::CROSS_RESET;
+
 /// Events a controller may send, in the order they are sent.
-const KINDS: [(AsyncEvent, u32); 4] = [
+const KINDS: [(AsyncEvent, u32); 5] = [
+    (AsyncEvent::CROSS_RESET_COMPLETED, config::CROSS_RESET),
     (AsyncEvent::NAMESPACE_CHANGED, config::NAMESPACE_ATTRIBUTE),
     (AsyncEvent::ANA_CHANGED, config::ANA_CHANGE),
     (AsyncEvent::DISCOVERY_CHANGED, config::DISCOVERY_CHANGE),

@@ -13,6 +13,7 @@ use reactor::Instant;
 use zerocopy::{FromBytes, IntoBytes, little_endian::U16};
 
 use super::Controller;
+use super::event::IO_EVENTS;
 use super::identify::TEMPERATURE_WARNING;
 use crate::home::KeepsDelays;
 use crate::session::Session;
@@ -185,7 +186,7 @@ impl<D: BlockDevice + 'static> Controller<D> {
                 // What OAES has, and no other.
                 let known = match self.is_discovery() {
                     true => config::DISCOVERY_CHANGE,
-                    false => config::SMART_MASK | config::NAMESPACE_ATTRIBUTE | config::ANA_CHANGE,
+                    false => config::SMART_MASK | IO_EVENTS,
                 };
                 features.event_configuration = value & known;
             }

@@ -16,9 +16,11 @@ use nvme::text::{padded, terminated};
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromZeros, IntoBytes};
 
-use super::event::EVENT_REQUESTS_MAX;
+use super::cross_reset::CROSS_RESETS_MAX;
+use super::event::{EVENT_REQUESTS_MAX, IO_EVENTS};
 use super::{Controller, Kind};
 use crate::errors::ERROR_LOG_ENTRIES;
+use crate::instance::QUIESCE_MS;
 use crate::io::COMPARE_WRITE_BYTES_MAX;
 use crate::namespace::Namespace;
 use crate::paths::{AnaGroupId, GROUPS_MAX, Paths, TRANSITION};
@@ -147,7 +149,12 @@ impl<D: BlockDevice + 'static> Controller<D> {
         data.model = padded(&subsystem.settings.model);
         data.controller_type = 1;
         data.multipath = cmic::PORTS | cmic::CONTROLLERS | cmic::ANA;
-        data.async_events = U32::new(config::NAMESPACE_ATTRIBUTE | config::ANA_CHANGE);
+        data.async_events = U32::new(IO_EVENTS);
+        let instance = self.instance.get();
+        data.instance_uniquifier = instance.uniquifier;
+        data.instance_random = instance.random.into();
+        data.cross_resets_max = CROSS_RESETS_MAX;
+        data.command_quiesce_ms = U16::new(QUIESCE_MS);
         data.retry_delays = [U16::new(RETRY_DELAY_100MS), U16::ZERO, U16::ZERO];
         data.abort_limit = ABORT_LIMIT;
         data.error_log_entries = ERROR_LOG_ENTRIES as u8 - 1;

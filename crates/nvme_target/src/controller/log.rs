@@ -8,7 +8,7 @@ use nvme::command::ALL_NAMESPACES;
 use nvme::event::AsyncEvent;
 use nvme::log::{
     ANA_GROUPS_ONLY, AnaGroup, AnaHeader, ChangedNamespaces, FirmwareSlots, GetLogPage, LogPage,
-    SmartHealth, SupportedPages,
+    REMOVE_COMPLETED, SmartHealth, SupportedPages,
 };
 use nvme::text::padded;
 use zerocopy::little_endian::{U16, U32, U64};
@@ -31,7 +31,7 @@ const TEMPERATURE: u16 = 298;
 /// Bytes of a unit in the SMART log: a thousand 512-byte blocks.
 const DATA_UNIT_BYTES: u64 = 512_000;
 
-const IO_PAGES: [LogPage; 10] = [
+const IO_PAGES: [LogPage; 11] = [
     LogPage::SUPPORTED,
     LogPage::ERROR,
     LogPage::SMART,
@@ -42,6 +42,7 @@ const IO_PAGES: [LogPage; 10] = [
     LogPage::RESERVATION,
     LogPage::FEATURE_EFFECTS,
     LogPage::MANAGEMENT_EFFECTS,
+    LogPage::CROSS_RESETS,
 ];
 
 /// Where a read of the discovery log may begin, however short it is: zeroes follow its end.
@@ -85,6 +86,11 @@ impl<D: BlockDevice + 'static> Controller<D> {
             return Err(Status::INVALID_FIELD.do_not_retry());
         }
         let reply = slice(&page, offset, bytes as usize);
+        // Of what a host is told only.
+        if command.page == LogPage::CROSS_RESETS && command.specific & REMOVE_COMPLETED != 0 {
+            let read = offset..offset.saturating_add(bytes);
+            self.cross_resets.borrow_mut().remove_completed(read);
+        }
         if !command.retains_event() {
             self.was_read(command, bytes >= page.len() as u64);
         }
@@ -152,6 +158,7 @@ impl<D: BlockDevice + 'static> Controller<D> {
                 &self.paths,
             ),
             LogPage::RESERVATION => self.notices.borrow().page().as_bytes().to_vec(),
+            LogPage::CROSS_RESETS => self.cross_resets.borrow().page(),
             _ => return Err(Status::INVALID_LOG_PAGE.do_not_retry()),
         })
     }

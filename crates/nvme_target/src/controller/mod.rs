@@ -2,6 +2,7 @@
 
 mod admin;
 mod administration;
+mod cross_reset;
 mod effects;
 mod event;
 mod feature;
@@ -20,11 +21,13 @@ use access::Nqn;
 use nvme::fabrics::Configuration;
 use reactor::{CancelOnDrop, Instant};
 
+use self::cross_reset::CrossResets;
 use self::event::Events;
 use self::feature::Features;
 use self::identify::KEEP_ALIVE_GRANULARITY_100MS;
 use crate::home::QueuePlace;
 use crate::identities::Use;
+use crate::instance::Instance;
 use crate::paths::Paths;
 use crate::reservation::Notices;
 use crate::session::Session;
@@ -66,6 +69,8 @@ pub(crate) struct Controller<D> {
     pub since: Instant,
     /// The host has proved who it is, where it has to: the node was told of it.
     pub announced: Cell<bool>,
+    /// Who it is since it was enabled last.
+    pub instance: Cell<Instance>,
     pub configuration: Cell<Configuration>,
     pub status: Cell<u32>,
     /// Makes caches of devices safe, after the host has asked for a shutdown.
@@ -81,6 +86,8 @@ pub(crate) struct Controller<D> {
     pub(crate) notices: RefCell<Notices>,
     pub(crate) changed_namespaces: RefCell<BTreeSet<u32>>,
     pub(crate) features: RefCell<Features>,
+    /// Resets of other controllers that its host asked it for.
+    cross_resets: RefCell<CrossResets>,
 }
 
 /// Who connects, and how.
@@ -116,6 +123,7 @@ impl<D> Controller<D> {
             paths: host.paths,
             since: now,
             announced: Cell::new(false),
+            instance: Cell::new(Instance::not_enabled(id)),
             configuration: Cell::default(),
             status: Cell::new(0),
             flushing: RefCell::default(),
@@ -128,6 +136,7 @@ impl<D> Controller<D> {
             notices: RefCell::default(),
             changed_namespaces: RefCell::default(),
             features: RefCell::default(),
+            cross_resets: RefCell::default(),
         };
         controller.set_keep_alive(keep_alive_ms);
         controller

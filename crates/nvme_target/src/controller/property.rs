@@ -52,6 +52,7 @@ impl<D: BlockDevice + 'static> Controller<D> {
     fn configure(&self, new: Configuration, session: &Session<D>) {
         let old = self.configuration.replace(new);
         if new.enabled() && !old.enabled() {
+            self.instance.set(session.core.next_instance(self.id));
             self.status.set(if self.is_supported(new) {
                 controller_status::READY
             } else {
@@ -127,6 +128,7 @@ impl<D: BlockDevice + 'static> Controller<D> {
         self.set_keep_alive(self.connect_keep_alive_ms);
         self.changed_namespaces.borrow_mut().clear();
         self.notices.take();
+        self.cross_resets.take();
         session.core.close_queues(self);
     }
 }

@@ -198,7 +198,7 @@ fn log_pages_say_what_they_should() {
         let pages: Vec<usize> = (0..256)
             .filter(|index| supported.pages[*index].get() & 1 != 0)
             .collect();
-        assert_eq!(pages, [0, 1, 2, 3, 4, 5, 0x0c, 0x12, 0x13, 0x80]);
+        assert_eq!(pages, [0, 1, 2, 3, 4, 5, 0x0c, 0x12, 0x13, 0x1e, 0x80]);
         for index in pages {
             let log = controller
                 .log_page(LogPage(index as u8), u32::MAX, 0, 64)
@@ -212,6 +212,9 @@ fn log_pages_say_what_they_should() {
         assert_eq!(commands.io[usize::from(IoOpcode::COPY.0)].get(), 0);
         let read = commands.admin[usize::from(AdminOpcode::IDENTIFY.0)].get();
         assert_eq!(read, effects::SUPPORTED | effects::OF_CONTROLLER);
+        let reset = AdminOpcode::CROSS_CONTROLLER_RESET.0;
+        let reset = commands.admin[usize::from(reset)].get();
+        assert_eq!(reset, effects::SUPPORTED | effects::OF_SUBSYSTEM);
         let features: SupportedPages = page(&controller, LogPage::FEATURE_EFFECTS, 0).await;
         let said = |feature: Feature| features.pages[usize::from(feature.0)].get();
         let of_namespace = effects::SUPPORTED | effects::OF_NAMESPACE;

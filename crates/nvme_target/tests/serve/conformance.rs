@@ -196,7 +196,10 @@ fn nothing_is_enabled_that_is_not_there() {
         let events = Feature::ASYNC_EVENT_CONFIGURATION;
         controller.set_feature(events, u32::MAX).await.unwrap();
         let enabled = controller.get_feature(events, 0).await.unwrap();
-        let own = config::SMART_MASK | config::NAMESPACE_ATTRIBUTE | config::ANA_CHANGE;
+        let own = config::SMART_MASK
+            | config::NAMESPACE_ATTRIBUTE
+            | config::ANA_CHANGE
+            | config::CROSS_RESET;
         assert_eq!(enabled, own);
         let discovery = discovery(&fixture).await;
         discovery.set_feature(events, u32::MAX).await.unwrap();

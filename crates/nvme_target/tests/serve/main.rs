@@ -13,6 +13,7 @@ mod conformance;
 mod connecting;
 mod control;
 mod cores;
+mod cross_reset;
 mod device;
 mod groups;
 mod io;
