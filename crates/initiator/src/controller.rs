@@ -14,6 +14,7 @@ use reactor::{CancelOnDrop, spawn, timeout};
 
 use crate::connection::Data;
 use crate::establish::{Session, command, get_feature_entry, set_feature_entry};
+use crate::fence::Fence;
 use crate::queue::QueuePair;
 use crate::supervise::supervise;
 use crate::{ConnectOptions, Endpoint, Error, LossReason, Namespace};
@@ -57,6 +58,8 @@ pub(crate) struct Shared {
     pub(crate) subsystem_nqn: String,
     pub(crate) options: ConnectOptions,
     pub(crate) session: RefCell<Option<Rc<Session>>>,
+    /// What writes wait for.
+    pub(crate) fence: Fence,
     pub(crate) state: Cell<State>,
     /// Why the latest attempt to reconnect failed.
     pub(crate) failure: RefCell<Option<Error>>,
@@ -96,13 +99,16 @@ impl Shared {
             .cloned()
     }
 
-    /// An I/O queue, in turn; waits while the controller is being reconnected to.
-    pub(crate) async fn io_queue(&self) -> Result<QueuePair, LossReason> {
+    /// An I/O queue, in turn, for a command; waits while the controller is being reconnected to,
+    /// and with what changes data until nothing of a lost controller can land any more.
+    pub(crate) async fn io_queue(&self, opcode: u8) -> Result<QueuePair, LossReason> {
         loop {
             if let State::Dead(reason) | State::Failing(reason) = self.state.get() {
                 return Err(reason);
             }
-            if let Some(queue) = self.next_live_queue() {
+            if !self.fence.holds(opcode)
+                && let Some(queue) = self.next_live_queue()
+            {
                 return Ok(queue);
             }
             self.changed.notified().await;
@@ -143,6 +149,7 @@ impl Controller {
             subsystem_nqn: subsystem_nqn.to_owned(),
             options,
             session: RefCell::new(Some(Rc::new(session))),
+            fence: Fence::default(),
             state: Cell::new(State::Live),
             failure: RefCell::default(),
             changed: Notify::new(),
@@ -217,7 +224,8 @@ impl Controller {
         Ok(Rc::clone(&self.session()?.data))
     }
 
-    /// I/O queue number `index` from 0, for commands as they are.
+    /// I/O queue number `index` from 0, for commands as they are. After a loss they are not kept
+    /// back, as those of a [`Namespace`] are, until the lost controller has ended.
     ///
     /// # Errors
     /// While there is no connection, or no such queue.

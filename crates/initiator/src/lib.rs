@@ -15,6 +15,7 @@ mod controller;
 mod discovery;
 mod error;
 mod establish;
+mod fence;
 mod namespace;
 mod options;
 mod queue;

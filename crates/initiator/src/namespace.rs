@@ -27,6 +27,9 @@ const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);
 /// interrupts waits for the controller to come back and is repeated, and so is I/O that ends with a
 /// status that may pass, such as that of a namespace whose drives are not there yet. Without, it
 /// fails, for a lost connection with [`IoError::DeviceGone`].
+///
+/// What changes data is repeated, or sent anew, once the lost controller has ended with all that it
+/// had under way: the controller that took its place is asked to see to that.
 #[derive(Clone)]
 pub struct Namespace {
     controller: Controller,
@@ -125,7 +128,8 @@ impl Namespace {
             Ok(_) => return (compare, write, Err(IoError::InvalidRequest)),
             Err(error) => return (compare, write, Err(error)),
         };
-        let Ok(queue) = self.controller.shared().io_queue().await else {
+        let shared = self.controller.shared();
+        let Ok(queue) = shared.io_queue(IoOpcode::WRITE.0).await else {
             return (compare, write, Err(IoError::DeviceGone));
         };
         let first = self.entry(IoOpcode::COMPARE, start, blocks, 0);
@@ -250,7 +254,7 @@ impl Namespace {
         let policy = shared.options.reconnect;
         let mut delay = RETRY_DELAY;
         loop {
-            let Ok(queue) = shared.io_queue().await else {
+            let Ok(queue) = shared.io_queue(entry.opcode).await else {
                 return (data, Err(IoError::DeviceGone));
             };
             let (back, outcome) = queue.submit(entry, data).await;

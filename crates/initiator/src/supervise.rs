@@ -10,6 +10,7 @@ use reactor::{CancelOnDrop, now, sleep, spawn, timeout};
 use crate::connection::Data;
 use crate::controller::{Shared, State};
 use crate::establish::Session;
+use crate::fence::Fence;
 use crate::queue::QueuePair;
 use crate::{Error, LossReason, Reconnect};
 
@@ -21,6 +22,10 @@ pub(crate) async fn supervise(shared: Rc<Shared>) {
         };
         let reason = watch(&shared, &session).await;
         session.close(reason);
+        if !session.io.is_empty() {
+            let keep_alive = shared.options.keep_alive;
+            shared.fence.add(&session, keep_alive, reason);
+        }
         drop(session);
         shared.session.borrow_mut().take();
         let Some(policy) = shared.options.reconnect.filter(|_| !reason.lasts()) else {
@@ -41,7 +46,8 @@ pub(crate) async fn supervise(shared: Rc<Shared>) {
 }
 
 /// Returns when the session is lost, with the reason.
-async fn watch(shared: &Rc<Shared>, session: &Session) -> LossReason {
+async fn watch(shared: &Rc<Shared>, session: &Rc<Session>) -> LossReason {
+    let _fence = background(Fence::lift(Rc::clone(session), Rc::clone(shared)));
     let _keep_alive = shared
         .options
         .keep_alive

@@ -8,6 +8,7 @@
 mod bad_input;
 mod conformance;
 mod controllers;
+mod ghosts;
 mod losses;
 mod raw;
 
@@ -39,6 +40,16 @@ impl Server {
     /// On the current reactor; port 0 picks one.
     pub(crate) fn start(settings: TargetSettings, port: u16, drive: Rc<Drive>) -> Server {
         let links = Links::connect(1).pop().unwrap();
+        Server::over(links, settings, port, drive)
+    }
+
+    /// The same on these links.
+    pub(crate) fn over(
+        links: Links,
+        settings: TargetSettings,
+        port: u16,
+        drive: Rc<Drive>,
+    ) -> Server {
         let target = Target::start(settings, links);
         let listen = SocketAddr::new([127, 0, 0, 1].into(), port);
         let port = PortSettings {
