@@ -17,6 +17,7 @@ pub fn scenario(guest: &mut Guest, node: Node) {
     guest.check("nvme connect-all", &format!("nvme connect-all {four}"));
     guest.eventually("both namespaces appear", 10, &namespaces(shared));
     ask(guest, shared);
+    cross_reset(guest);
     guest.check("nvme disconnect", &format!("nvme disconnect -n {shared}"));
     guest.check(
         "nothing stays connected",
@@ -68,6 +69,30 @@ fn ask(guest: &mut Guest, nqn: &str) {
     ask("changed-ns-list-log $controller", "");
     ask("reset $controller", "");
     ask("flush $space", "");
+}
+
+/// Ends a path by another one, as a host does that has lost it. The kernel connects it again.
+fn cross_reset(guest: &mut Guest) {
+    let said = guest.check(
+        "a path is ended by the other one",
+        "
+        set -- $(ls /sys/class/nvme)
+        nvme id-ctrl /dev/$1 --raw-binary >/run/lost
+        number() { od -A n -t u$2 -j $1 -N $2 /run/lost | tr -d ' '; }
+        named=$(($(number 135 1) << 16 | $(number 78 2)))
+        nvme admin-passthru /dev/$2 --opcode=0x38 --cdw10=$named \
+            --cdw12=$(number 136 4) --cdw13=$(number 140 4) 2>&1",
+    );
+    assert!(said.contains("00000007"), "no reset at once:\n{said}");
+    guest.eventually(
+        "both paths are live, one by a new controller",
+        30,
+        "
+        [ $(cat /sys/class/nvme/*/state | grep -c live) = 2 ]
+        set -- $(ls /sys/class/nvme)
+        nvme id-ctrl /dev/$1 --raw-binary | cmp -s - /run/lost && exit 1
+        exit 0",
+    );
 }
 
 /// What must be refused, and in which words.
