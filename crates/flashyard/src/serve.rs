@@ -54,7 +54,7 @@ impl FromStr for Listen {
 }
 
 /// What the documented default settings have nothing to do with.
-const SETTINGS: [&str; 12] = [
+const SETTINGS: [&str; 13] = [
     "config",
     "dev",
     "drives",
@@ -62,6 +62,7 @@ const SETTINGS: [&str; 12] = [
     "drive_size",
     "profile",
     "listen",
+    "mdns",
     "api_listen",
     "cores",
     "log_level",
@@ -114,6 +115,9 @@ pub struct Serve {
     /// Hosts connect to what --listen names under TLS, or not at all
     #[arg(long, requires = "listen")]
     tls: bool,
+    /// Announce by multicast DNS where NVMe is served, as with `mdns = true` in the settings
+    #[arg(long)]
+    mdns: bool,
     /// Serve the REST API here, instead of where the settings say; port 0 is any
     #[arg(long, value_name = "ADDRESS:PORT")]
     api_listen: Option<Address>,
@@ -207,6 +211,7 @@ impl Serve {
             };
             config.nvme.ports = self.listen.iter().map(port).collect();
         }
+        config.nvme.mdns |= self.mdns;
         if let Some(address) = self.api_listen {
             config.api.listen = Spanned::new(0..0, address);
         }

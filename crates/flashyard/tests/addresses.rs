@@ -4,6 +4,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "addresses/announced.rs"]
+mod announced;
 #[path = "support/commands.rs"]
 mod commands;
 #[path = "support/network.rs"]

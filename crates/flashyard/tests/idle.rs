@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use initiator::{ConnectOptions, Controller};
 use reactor::{Reactor, ReactorConfig, sleep};
-use support::Node;
+use support::{Node, processor_ticks};
 
 const CONTROLLERS: u32 = 10;
 const QUEUES: u16 = 10;
@@ -17,18 +17,6 @@ const QUEUES: u16 = 10;
 /// and twice that because the clock ticks in hundredths of a second.
 const WATCHED: Duration = Duration::from_secs(4);
 const TICKS_MAX: u64 = 8;
-
-/// User and system time of a process, in clock ticks.
-fn processor_ticks(pid: u32) -> u64 {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let (_, fields) = stat.rsplit_once(')').unwrap();
-    fields
-        .split_whitespace()
-        .skip(11)
-        .take(2)
-        .map(|ticks| ticks.parse::<u64>().unwrap())
-        .sum()
-}
 
 #[test]
 fn a_hundred_idle_queue_pairs_cost_nothing() {

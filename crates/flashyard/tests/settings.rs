@@ -120,6 +120,7 @@ const WRONG: &[(&str, &str)] = &[
         "STATE[node]\ncores = [0, 1]\n[nvme]\ncontroller_ids = [1, 127]",
         "nvme.controller_ids",
     ),
+    ("STATE[nvme]\nmdns = 1", "nvme.mdns"),
     (
         "STATE[[nvme.ports]]\nlisten = \"192.0.2.1:4420\"",
         "nvme.ports.listen",

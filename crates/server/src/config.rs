@@ -81,6 +81,8 @@ pub struct NvmeConfig {
     /// Identifiers of hosts' controllers, first and last.
     #[serde(deserialize_with = "controller_ids")]
     pub controller_ids: ControllerIds,
+    /// Hosts are told of the ports by multicast DNS.
+    pub mdns: bool,
 }
 
 /// One of `[[nvme.ports]]`
@@ -340,6 +342,7 @@ impl Default for NvmeConfig {
                 transport: PortTransport::Tcp,
             }],
             controller_ids: ControllerIds::ALL,
+            mdns: false,
         }
     }
 }

@@ -14,6 +14,7 @@ use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 use crate::config::{Config, Protocol};
 use crate::control::{Control, Reached, StartError};
@@ -192,6 +193,7 @@ async fn serve(
     yield_to_the_data_path(&config.node.cores);
     tell_others(&control);
     work_by_itself(&control, replicator);
+    let announcements = Announcements::begin(config, &control);
     let (scheme, tls) = security(config)?;
     let address = listening.address();
     let nvme = control.node().addresses().to_vec();
@@ -229,7 +231,7 @@ async fn serve(
     let seconds = control.settings().shutdown_timeout_seconds;
     let timeout = Duration::from_secs(u64::from(seconds));
     tokio::select! {
-        stopped = stop(rest, &control, timeout) => {
+        stopped = stop(rest, &control, announcements, timeout) => {
             retrying.abort();
             Endpoints::remove(&config.state_directory);
             stopped
@@ -340,8 +342,39 @@ fn tell_others(control: &Arc<Control>) {
     drop(tokio::spawn(async move { control.deliver_syslog().await }));
 }
 
+/// What is announced to hosts, until it is ended; nothing where the settings do not ask for it.
+struct Announcements {
+    stopping: oneshot::Sender<()>,
+    task: Option<JoinHandle<()>>,
+}
+
+impl Announcements {
+    fn begin(config: &Config, control: &Arc<Control>) -> Announcements {
+        let (stopping, ends) = oneshot::channel();
+        let announce = || tokio::spawn(Arc::clone(control).announce(ends));
+        Announcements {
+            stopping,
+            task: config.nvme.mdns.then(announce),
+        }
+    }
+
+    async fn end(self) {
+        drop(self.stopping);
+        if let Some(task) = self.task {
+            // What it was to tell has been told, or cannot be.
+            let _ = task.await;
+        }
+    }
+}
+
 /// Stops taking requests, then the data path: everything acknowledged is on the drives after it.
-async fn stop(rest: Rest, control: &Control, timeout: Duration) -> Result<(), DaemonError> {
+async fn stop(
+    rest: Rest,
+    control: &Control,
+    announcements: Announcements,
+    timeout: Duration,
+) -> Result<(), DaemonError> {
+    announcements.end().await;
     control.stop_replicating(timeout).await;
     rest.stop(timeout).await;
     control

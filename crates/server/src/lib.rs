@@ -22,6 +22,7 @@ mod jobs;
 mod listening;
 mod locked_memory;
 pub mod logging;
+mod mdns;
 mod metrics;
 mod names;
 mod notify;

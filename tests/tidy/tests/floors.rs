@@ -56,6 +56,7 @@ const SERVER: House = House {
             "endpoints",
             "interfaces",
             "locked_memory",
+            "mdns",
             "names",
             "notify",
             "open_files",

@@ -176,6 +176,12 @@ pub const OUTPUTS: &[Output] = &[
         cells: [NO_FILE, NO_FILE, NO_FILE, Whole, Whole, Whole],
     },
     Output {
+        name: "announcements by mDNS",
+        named_by: &["nvme.mdns"],
+        lost: None,
+        cells: [NO_FILE, NO_FILE, NO_FILE, DATAGRAMS, AT_ONCE, DATAGRAMS],
+    },
+    Output {
         name: "systemd",
         named_by: &[],
         lost: None,

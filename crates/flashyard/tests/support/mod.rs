@@ -48,6 +48,18 @@ pub fn tool(program: &str, arguments: &[&str]) -> String {
     text(&output.stdout)
 }
 
+/// User and system time of a process, in clock ticks.
+pub fn processor_ticks(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    fields
+        .split_whitespace()
+        .skip(11)
+        .take(2)
+        .map(|ticks| ticks.parse::<u64>().unwrap())
+        .sum()
+}
+
 /// A name, a drive's or a volume's.
 pub fn name(text: &str) -> api::Name {
     text.parse().unwrap()

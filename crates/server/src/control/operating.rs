@@ -1,5 +1,6 @@
 //! The node itself, as operators see it: its settings, ports, figures, problems, tokens and audit.
 
+pub(super) mod announcing;
 pub(super) mod audit;
 pub(super) mod figures;
 pub(super) mod history;

@@ -22,6 +22,8 @@ pub enum Means {
     Api,
     /// What figures are recorded in.
     History,
+    /// What hosts find the node by.
+    Announcements,
 }
 
 impl Means {
@@ -33,6 +35,7 @@ impl Means {
             Means::Endpoints => "endpoints.json is written",
             Means::Api => "the REST API listens",
             Means::History => "the history of figures is written again",
+            Means::Announcements => "hosts find the node by mDNS again",
         }
     }
 }
