@@ -64,8 +64,8 @@ const MODULES: [&str; 18] = [
 ];
 
 /// Modules that a scenario loads itself: disks in memory, MD's RAID 6, which measures for a second
-/// how fast it is, and what a root on this machine's files needs.
-const LATER: [&str; 5] = ["brd", "raid456", "9pnet_virtio", "9p", "overlay"];
+/// how fast it is, what a root on this machine's files needs, and a link between two name spaces.
+const LATER: [&str; 6] = ["brd", "raid456", "9pnet_virtio", "9p", "overlay", "veth"];
 
 /// Modules of RDMA: a device of software over a network of its own, which may be a bad one, and
 /// hosts and controllers over it.

@@ -1,6 +1,7 @@
 //! Debian's kernels as hosts: each scenario on each kernel is one test, in a machine of its own.
 
 mod administration;
+mod announced;
 mod arrays;
 mod attaching;
 mod authentication;
@@ -172,6 +173,17 @@ fn linux_6_12_os_brick() {
         "os brick",
         os_brick::devices,
         os_brick::scenario,
+    );
+}
+
+/// One kernel is enough for what nvme-stas does.
+#[test]
+fn linux_6_12_announced() {
+    run_with(
+        Suite::Trixie,
+        "announced",
+        announced::devices,
+        announced::scenario,
     );
 }
 
