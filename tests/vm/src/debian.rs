@@ -62,54 +62,10 @@ impl Suite {
         Kernel::unpacked_at(&unpacked)
     }
 
-    /// Packages of the suite with everything they depend on, unpacked into `directory`/`name`
-    /// unless they are there already.
-    ///
-    /// # Errors
-    /// A package cannot be fetched or unpacked.
-    pub fn unpacked(self, directory: &Path, name: &str, packages: &[&str]) -> Result<PathBuf> {
-        let unpacked = directory.join(name);
-        if unpacked.exists() {
-            return Ok(unpacked);
-        }
-        println!("fetching {} of Debian {}", packages.join(", "), self.name());
-        let apt = Apt::for_suite(self, &directory.join(format!("{name}.apt")))?;
-        output_of(apt.command("apt-get").arg("update"))?;
-        // As on a machine on which nothing is installed.
-        let nothing = apt.directory.join("status");
-        fs::write(&nothing, "")?;
-        let mut download = apt.command("apt-get");
-        download
-            .arg("-o")
-            .arg(format!("Dir::State::status={}", nothing.display()));
-        download.args([
-            "-o",
-            "Debug::NoLocking=1",
-            "--yes",
-            "--no-install-recommends",
-        ]);
-        output_of(download.args(["--download-only", "install"]).args(packages))?;
-        let partial = directory.join(format!("{name}.partial"));
-        if partial.exists() {
-            fs::remove_dir_all(&partial)?;
-        }
-        for package in files_in(&apt.directory.join("archives"))? {
-            if package
-                .extension()
-                .is_some_and(|extension| extension == "deb")
-            {
-                let mut extract = Command::new("dpkg-deb");
-                output_of(extract.arg("--extract").arg(&package).arg(&partial))?;
-            }
-        }
-        fs::rename(&partial, &unpacked)?;
-        Ok(unpacked)
-    }
-
     /// Downloads the kernel package into `directory`.
     fn fetch(self, directory: &Path) -> Result<PathBuf> {
         println!("fetching the kernel of Debian {}", self.name());
-        let apt = Apt::for_suite(self, &directory.join("apt"))?;
+        let apt = Apt::of(Origin::Release(self), &directory.join("apt"))?;
         output_of(apt.command("apt-get").arg("update"))?;
         let meta = output_of(apt.command("apt-cache").args([
             "show",
@@ -132,6 +88,82 @@ impl Suite {
                     .is_some_and(|file| file.to_string_lossy().starts_with(name))
         });
         package.with_context(|| format!("{name} did not arrive in {}", directory.display()))
+    }
+}
+
+/// A place in Debian's archive that packages are taken of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A release.
+    Release(Suite),
+    /// What is newest: experimental, and unstable for what that lacks.
+    Newest,
+}
+
+impl Origin {
+    /// What it is called.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Origin::Release(suite) => suite.name(),
+            Origin::Newest => "experimental",
+        }
+    }
+
+    /// The suites that apt takes packages of.
+    fn suites(self) -> &'static [&'static str] {
+        match self {
+            Origin::Release(Suite::Bookworm) => &["bookworm"],
+            Origin::Release(Suite::Trixie) => &["trixie"],
+            Origin::Newest => &["experimental", "unstable"],
+        }
+    }
+
+    /// Packages with everything they depend on, unpacked into `directory`/`name` unless they are
+    /// there already.
+    ///
+    /// # Errors
+    /// A package cannot be fetched or unpacked.
+    pub fn unpacked(self, directory: &Path, name: &str, packages: &[&str]) -> Result<PathBuf> {
+        let unpacked = directory.join(name);
+        if unpacked.exists() {
+            return Ok(unpacked);
+        }
+        println!("fetching {} of Debian {}", packages.join(", "), self.name());
+        let apt = Apt::of(self, &directory.join(format!("{name}.apt")))?;
+        output_of(apt.command("apt-get").arg("update"))?;
+        // As on a machine on which nothing is installed.
+        let nothing = apt.directory.join("status");
+        fs::write(&nothing, "")?;
+        let mut download = apt.command("apt-get");
+        download
+            .arg("-o")
+            .arg(format!("Dir::State::status={}", nothing.display()));
+        // Experimental is left aside otherwise.
+        let preferred = self.suites()[0];
+        download.args(["-o", &format!("APT::Default-Release={preferred}")]);
+        download.args([
+            "-o",
+            "Debug::NoLocking=1",
+            "--yes",
+            "--no-install-recommends",
+        ]);
+        output_of(download.args(["--download-only", "install"]).args(packages))?;
+        let partial = directory.join(format!("{name}.partial"));
+        if partial.exists() {
+            fs::remove_dir_all(&partial)?;
+        }
+        for package in files_in(&apt.directory.join("archives"))? {
+            if package
+                .extension()
+                .is_some_and(|extension| extension == "deb")
+            {
+                let mut extract = Command::new("dpkg-deb");
+                output_of(extract.arg("--extract").arg(&package).arg(&partial))?;
+            }
+        }
+        fs::rename(&partial, &unpacked)?;
+        Ok(unpacked)
     }
 }
 
@@ -171,14 +203,16 @@ struct Apt {
 }
 
 impl Apt {
-    /// Knows `suite` only, from the mirror that the machine is set to.
-    fn for_suite(suite: Suite, directory: &Path) -> Result<Apt> {
+    /// Knows `origin` only, from the mirror that the machine is set to.
+    fn of(origin: Origin, directory: &Path) -> Result<Apt> {
         let mut apt = Apt::as_configured(directory)?;
         let sources = apt.directory.join("sources.list");
-        fs::write(
-            &sources,
-            format!("deb {} {} main\n", apt.mirror()?, suite.name()),
-        )?;
+        let mirror = apt.mirror()?;
+        let suites = origin.suites().iter();
+        let lines: String = suites
+            .map(|suite| format!("deb {mirror} {suite} main\n"))
+            .collect();
+        fs::write(&sources, lines)?;
         apt.sources = Some(sources);
         Ok(apt)
     }

@@ -16,7 +16,7 @@ mod guest;
 mod initramfs;
 mod node;
 
-pub use debian::Suite;
+pub use debian::{Origin, Suite};
 pub use guest::{Guest, Output};
 pub use initramfs::Image;
 pub use node::Node;

@@ -7,12 +7,14 @@ mod attaching;
 mod authentication;
 mod changes;
 mod claims;
+mod commands;
 mod data;
 mod file_systems;
 mod groups;
 #[cfg(feature = "long")]
 mod many;
 mod namespaces;
+mod nvme_cli;
 mod os_brick;
 mod paths;
 #[cfg(feature = "long")]
@@ -174,6 +176,33 @@ fn linux_6_12_os_brick() {
         os_brick::devices,
         os_brick::scenario,
     );
+}
+
+/// What an administrator asks is answered by the newer tools too.
+mod by_nvme_cli_3 {
+    use vm::{Guest, Node, Suite};
+
+    use super::{nvme_cli, run_with};
+
+    fn run(name: &str, scenario: fn(&mut Guest, Node)) {
+        let name = format!("{name} by nvme-cli 3");
+        run_with(Suite::Trixie, &name, nvme_cli::devices, scenario);
+    }
+
+    #[test]
+    fn queries() {
+        run("queries", nvme_cli::queries);
+    }
+
+    #[test]
+    fn authentication() {
+        run("authentication", nvme_cli::authentication);
+    }
+
+    #[test]
+    fn reservations() {
+        run("reservations", nvme_cli::reservations);
+    }
 }
 
 /// One kernel is enough for what nvme-stas does.

@@ -1,4 +1,5 @@
 //! Reservations with nvme-cli: two hosts, one after the other, and a node that is killed between.
+//! What nvme-cli 2 calls `regctl` is `regstrnt` for nvme-cli 3.
 
 use vm::{Guest, Node};
 
@@ -24,7 +25,7 @@ pub fn scenario(guest: &mut Guest, mut node: Node) {
             dd if=/dev/zero of=$dev bs=4k count=1 oflag=direct 2>/dev/null
             nvme resv-report $dev -n 1 -e >/run/report
             grep -q 'rtype *: 1' /run/report
-            grep -q 'regctl *: 1' /run/report
+            grep -q -E '(regctl|regstrnt) *: 1' /run/report
             grep -q 'ptpls *: 1' /run/report
             nvme disconnect -n {nqn}"
         ),
@@ -56,7 +57,7 @@ pub fn scenario(guest: &mut Guest, mut node: Node) {
             {write}
             nvme resv-report $dev -n 1 -e >/run/report
             grep -q 'rtype *: 2' /run/report
-            grep -q 'regctl *: 1' /run/report
+            grep -q -E '(regctl|regstrnt) *: 1' /run/report
             nvme disconnect -n {nqn}"
         ),
     );
@@ -70,7 +71,7 @@ pub fn scenario(guest: &mut Guest, mut node: Node) {
             "
             dev=$(nvme-device {nqn} 1)
             nvme resv-release $dev -n 1 -c 0xbb -a 1
-            nvme resv-report $dev -n 1 -e | grep -q 'regctl *: 0'
+            nvme resv-report $dev -n 1 -e | grep -q -E '(regctl|regstrnt) *: 0'
             nvme disconnect -n {nqn}"
         ),
     );
