@@ -1,7 +1,7 @@
 //! What drives and nodes tell of themselves before and after a load: SMART values, and counters.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde::{Deserialize, Serialize};
@@ -168,15 +168,38 @@ pub(super) fn attached(paths: &[PathBuf]) -> Vec<Smart> {
         let name = path.to_string_lossy();
         name.starts_with("/dev/nvme")
     });
-    let of = |path: &PathBuf| {
+    let said_by = |device: &Path, path: &Path| {
         let mut command = Command::new("nvme");
         command
             .arg("smart-log")
-            .arg(path)
+            .arg(device)
             .arg("--output-format=json");
         smart_log(&path.display().to_string(), &answer(&mut command).ok()?)
     };
+    // nvme-cli 3.1 asks by io_uring, which kernels take for controllers and not for disks.
+    let of = |path: &PathBuf| {
+        said_by(path, path)
+            .or_else(|| said_by(&controller_of(path, Path::new("/sys/class/block"))?, path))
+    };
     drives.filter_map(of).collect()
+}
+
+/// The controller of a disk, one of them if it has several, by what `sysfs` says of disks.
+fn controller_of(disk: &Path, sysfs: &Path) -> Option<PathBuf> {
+    let device = sysfs.join(disk.file_name()?).join("device");
+    let device = device.canonicalize().ok()?;
+    let below = std::fs::read_dir(&device).ok()?.flatten();
+    let below = below.map(|entry| entry.file_name());
+    let mut names: Vec<String> = below
+        .chain(device.file_name().map(ToOwned::to_owned))
+        .filter_map(|name| name.into_string().ok())
+        .filter(|name| {
+            let number = name.strip_prefix("nvme").unwrap_or_default();
+            !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+        })
+        .collect();
+    names.sort();
+    Some(Path::new("/dev").join(names.first()?))
 }
 
 /// nvme-cli's answer. Its names have changed between versions, and its large numbers come as text
@@ -260,6 +283,30 @@ mod tests {
         };
         assert_eq!(Observed::between(reading(), reading()).flash(), None);
         assert_eq!(Observed::default().flash(), None);
+    }
+
+    /// Below a disk with several paths is its subsystem, and below that are the controllers.
+    #[test]
+    fn the_controller_of_a_disk_is_found_with_one_path_and_with_several() {
+        let directory = tempfile::tempdir().unwrap();
+        let sysfs = directory.path();
+        for (disk, device) in [
+            ("nvme0n1", "controllers/nvme0"),
+            ("nvme3n1", "subsystems/nvme-subsys3"),
+        ] {
+            std::fs::create_dir_all(sysfs.join(disk)).unwrap();
+            std::fs::create_dir_all(sysfs.join(device).join("power")).unwrap();
+            let link = sysfs.join(disk).join("device");
+            std::os::unix::fs::symlink(sysfs.join(device), link).unwrap();
+        }
+        for controller in ["nvme4", "nvme5", "nvme3n1"] {
+            let below = sysfs.join("subsystems/nvme-subsys3").join(controller);
+            std::fs::create_dir(below).unwrap();
+        }
+        let found = |disk: &str| controller_of(Path::new(disk), sysfs);
+        assert_eq!(found("/dev/nvme0n1"), Some("/dev/nvme0".into()));
+        assert_eq!(found("/dev/nvme3n1"), Some("/dev/nvme4".into()));
+        assert_eq!(found("/dev/nvme9n1"), None);
     }
 
     #[test]
