@@ -23,7 +23,7 @@ use self::standing::Standing;
 /// How often the responder looks for new interfaces.
 const INTERFACES_LOOKED_AT_EVERY_SECONDS: u32 = 10;
 
-/// How long an announcement may take: names are probed for a second, and links come up.
+/// How long an announcement may take: links come up.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a responder that has announced nothing is kept: its sockets are made once.

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use vm::{Origin, Suite};
 
@@ -51,8 +52,11 @@ pub fn system(directory: &Path, suite: Suite, name: &str, packages: &[&str]) -> 
     )
 }
 
-/// Where packages of `origin` are unpacked, beside what is for one scenario.
+/// Where packages of `origin` are unpacked, beside what is for one scenario. Scenarios run side by
+/// side: one of them fetches what several want.
 pub fn fetched(directory: &Path, origin: Origin, name: &str, packages: &[&str]) -> PathBuf {
+    static FETCHING: Mutex<()> = Mutex::new(());
+    let _fetching = FETCHING.lock().unwrap_or_else(PoisonError::into_inner);
     let place = directory.with_file_name(origin.name());
     std::fs::create_dir_all(&place).expect("a place for the tools");
     let tools = origin.unpacked(&place, name, packages);
