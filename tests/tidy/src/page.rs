@@ -56,6 +56,12 @@ impl Page {
         column.flat_map(code_spans).collect()
     }
 
+    /// What stands in code spans anywhere on the page.
+    pub fn code(&self) -> Vec<&str> {
+        let lines = self.prose.iter();
+        lines.flat_map(|line| code_spans(line)).collect()
+    }
+
     /// The first paragraph under the title.
     #[must_use]
     pub fn first_line(&self) -> &str {
