@@ -23,7 +23,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex as BlockingMutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use api::{ErrorBody, ErrorCode, Grant, HostKeySpec, HostSpec, Limits, Name, Severity, TlsKeySpec};
+use api::{
+    Caller, ErrorBody, ErrorCode, Grant, HostKeySpec, HostSpec, Limits, Name, Severity, TlsKeySpec,
+};
 use node::{
     AnaGroupId, DriveFacts, Node, NodeError, NodeEvent, NodeSpec, ReservationKeeper, Unkept,
 };
@@ -100,6 +102,12 @@ struct Objects {
 }
 
 impl Objects {
+    /// A volume that a caller may know of.
+    fn volume_for(&self, caller: &Caller, name: &Name) -> Option<&VolumeEntry> {
+        let entry = self.volumes.get(name);
+        entry.filter(|entry| caller.sees(entry.record.tenant.as_ref()))
+    }
+
     /// ANA group of a volume: of the pool that holds it, be that open or not.
     fn group_of(&self, record: &VolumeRecord) -> AnaGroupId {
         let pool = record.place.pool().and_then(|pool| self.pools.get(pool));

@@ -7,7 +7,7 @@ use vm::{Guest, Node};
 
 use crate::{authentication, queries, reservations, tools};
 
-/// Both are of the archive's newest, which has nvme-cli 3.
+/// Of the archive's newest, which has nvme-cli 3.
 const PACKAGES: [&str; 1] = ["nvme-cli"];
 
 /// A guest has it in the place of the one that it boots with. Version 3.1 asks by io_uring where a

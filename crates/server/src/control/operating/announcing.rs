@@ -36,13 +36,9 @@ impl Control {
     }
 
     fn announced(&self) -> Instances {
-        let bound = self.node.addresses().iter().zip(&self.ports.configured);
-        let open = bound
-            .enumerate()
-            .filter(|(index, _)| self.node.port_fault(*index).is_none());
-        let offers = open.map(|(_, (bound, port))| Offer {
+        let offers = self.open_ports().map(|(_, bound, port)| Offer {
             transport: port.transport,
-            bound: *bound,
+            bound,
             advertise: port.advertise.map(|address| address.0),
         });
         instances(offers, &global_addresses_or_none())

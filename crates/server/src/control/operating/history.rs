@@ -82,11 +82,7 @@ fn check(
     name: &Name,
 ) -> Result<(), ErrorBody> {
     let (word, there) = match kind {
-        HistoryKind::Volume => {
-            let volume = objects.volumes.get(name);
-            let seen = volume.is_some_and(|volume| caller.sees(volume.record.tenant.as_ref()));
-            ("volume", seen)
-        }
+        HistoryKind::Volume => ("volume", objects.volume_for(caller, name).is_some()),
         _ if caller.tenant.is_some() => return Err(of_others(caller)),
         HistoryKind::Pool => ("pool", objects.pools.contains_key(name)),
         HistoryKind::Drive => ("drive", objects.drives.contains_key(name)),

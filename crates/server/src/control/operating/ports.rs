@@ -94,17 +94,12 @@ impl Control {
     /// elsewhere is without the asker's name of that link.
     pub fn reached(&self, asker: &Asker, group: Option<AnaGroupId>) -> Vec<Reached> {
         let paths = self.ports.paths.seen();
-        let bound = self.node.addresses().iter().zip(&self.ports.configured);
-        let mut ports: Vec<_> = (1..)
-            .zip(bound)
-            .filter(|(id, _)| self.node.port_fault(usize::from(*id) - 1).is_none())
-            .map(|(id, port)| (state_of(&paths, id, group), port))
-            .collect();
-        ports.sort_by_key(|(path, _)| *path);
+        let mut ports: Vec<_> = self.open_ports().collect();
+        ports.sort_by_key(|(id, ..)| state_of(&paths, *id, group));
         let mut found: Vec<Reached> = Vec::new();
-        for (_, (bound, port)) in ports {
+        for (_, bound, port) in ports {
             let advertise = port.advertise.map(|address| address.0);
-            for address in addresses_for(*bound, advertise, asker, global_addresses_or_none) {
+            for address in addresses_for(bound, advertise, asker, global_addresses_or_none) {
                 let (address, transport) = (written(address, asker), port.transport);
                 let known =
                     |known: &Reached| known.address == address && known.transport == transport;
@@ -118,6 +113,17 @@ impl Control {
             }
         }
         found
+    }
+
+    /// Ports that hosts can connect to, with their numbers and where they listen.
+    pub(in crate::control) fn open_ports(
+        &self,
+    ) -> impl Iterator<Item = (u16, SocketAddr, &PortConfig)> {
+        let bound = self.node.addresses().iter().zip(&self.ports.configured);
+        (1..)
+            .zip(bound)
+            .filter(|(id, _)| self.node.port_fault(usize::from(*id) - 1).is_none())
+            .map(|(id, (bound, port))| (id, *bound, port))
     }
 
     /// Ports that hosts are told not to use, or cannot use, one sentence each.

@@ -140,10 +140,8 @@ impl Control {
 
 /// The ANA group of a volume that a caller may know of.
 fn group_of(objects: &Objects, caller: &Caller, name: &Name) -> Result<AnaGroupId, ErrorBody> {
-    let entry = objects.volumes.get(name);
-    let seen = entry.filter(|entry| caller.sees(entry.record.tenant.as_ref()));
     let unknown = || ErrorBody::invalid("volume", format!("no volume is named {name}"));
-    let entry = seen.ok_or_else(unknown)?;
+    let entry = objects.volume_for(caller, name).ok_or_else(unknown)?;
     Ok(objects.group_of(&entry.record))
 }
 
