@@ -182,6 +182,18 @@ fn a_host_that_was_busy_or_late() {
     }
 }
 
+/// A ratio over nothing is none; a reader is told which question has no answer.
+#[test]
+fn a_side_that_completed_nothing() {
+    for [old, new] in [[&[0.0; 3][..], NARROW[1]], [NARROW[0], &[0.0; 3]]] {
+        let (plan, results) = results(old, new, Host::default());
+        for shown in [html(&plan, &results).unwrap(), markdown(&plan, &results)] {
+            let reason = "Not answered, as a side has no figure, or 0: new over old.";
+            assert!(shown.contains(reason), "{shown}");
+        }
+    }
+}
+
 #[test]
 fn what_is_sure_is_quoted_in_every_form() {
     let host = Host {

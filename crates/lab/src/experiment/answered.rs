@@ -73,6 +73,23 @@ pub fn answered(plan: &Plan, results: &Results) -> Vec<Answered> {
     found.collect()
 }
 
+/// The labels of questions whose sides were both run, but one has no figure, or 0: no I/O of it
+/// completed, or a run was too short to measure it.
+pub fn unanswered(plan: &Plan, results: &Results) -> Vec<String> {
+    let cases = plan.cases();
+    let was_run = |side: Side<'_>| {
+        let mut runs = results.runs.iter();
+        runs.any(|run| (run.workload.as_str(), run.target.as_str()) == (side.workload, side.target))
+    };
+    let mut found = questions(plan);
+    found.retain(|asked| {
+        let over = asked.over(plan.baseline.as_deref());
+        let both = over.is_some_and(|over| was_run(asked.own()) && was_run(over));
+        both && answer(plan, &cases, results, asked).is_none()
+    });
+    found.into_iter().map(|asked| asked.label).collect()
+}
+
 /// The sides of each sentence's ratio that more repetitions may make surer.
 pub(super) fn unsure(plan: &Plan, results: &Results) -> Vec<[(String, String); 2]> {
     let cases = plan.cases();

@@ -22,7 +22,7 @@ mod sizing;
 mod steady;
 mod stopping;
 
-pub use answered::{Answered, NOT_COMPARED, answered, two_digits};
+pub use answered::{Answered, NOT_COMPARED, answered, two_digits, unanswered};
 pub use claim::{Claim, claim};
 pub use compare::{Change, Comparison, Ratio, Verdict, compare};
 pub use doubt::{Doubt, Ended, Standing};

@@ -3,7 +3,7 @@
 
 use super::matrix::{Cell, Matrix};
 use crate::experiment::{
-    Answered, Figure, Results, Standing, answered, claim, figures, sizing, two_digits,
+    Answered, Figure, Results, Standing, answered, claim, figures, sizing, two_digits, unanswered,
 };
 use crate::plan::{Metric, Plan};
 
@@ -64,6 +64,8 @@ pub struct Front<'a> {
     pub answers: Vec<Answered>,
     /// Why ratios are not compared, and which.
     pub doubts: Vec<String>,
+    /// Which ratios are not there, though both sides were run.
+    pub missing: Option<String>,
     /// Absolutes of the loads that the ratios are of.
     pub panels: Vec<Panel>,
     /// One metric each, as many as there is room for.
@@ -95,6 +97,7 @@ impl<'a> Front<'a> {
             caveats: caveats(plan, results, &head),
             panels: panels(plan, &figures),
             doubts: doubts(&answers),
+            missing: missing(plan, results),
             answers,
             matrices,
             more,
@@ -204,6 +207,15 @@ fn doubts(answers: &[Answered]) -> Vec<String> {
     let lines =
         lines.map(|(reason, labels)| format!("Not compared, as {}: {}", reason, labels.join("; ")));
     lines.collect()
+}
+
+/// A line with the ratios that there should be and are not.
+fn missing(plan: &Plan, results: &Results) -> Option<String> {
+    let labels = Some(unanswered(plan, results)).filter(|labels| !labels.is_empty())?;
+    let labels = labels.join("; ");
+    Some(format!(
+        "Not answered, as a side has no figure, or 0: {labels}"
+    ))
 }
 
 /// Each reason once, in the order in which they come, with the labels that it is of.

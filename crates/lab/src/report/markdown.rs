@@ -36,6 +36,9 @@ pub fn markdown(plan: &Plan, results: &Results) -> String {
         let header = ["ratio", "measured", "how sure", "published"].map(str::to_owned);
         table(&mut text, &header, rows);
     }
+    if let Some(missing) = &front.missing {
+        let _ = writeln!(text, "{}.\n", plain(missing));
+    }
     for matrix in front.matrices.iter().chain(&front.more) {
         of(&mut text, matrix);
     }

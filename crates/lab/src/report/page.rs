@@ -32,9 +32,10 @@ pub fn html(plan: &Plan, results: &Results) -> Result<String, ReportError> {
                        equal factors at equal distances. An arrow is an interval that goes on.";
         page.figure(caption, &svg::ratios(&front.answers));
     }
-    if !front.doubts.is_empty() {
+    let mut doubts = front.doubts.iter().chain(&front.missing).peekable();
+    if doubts.peek().is_some() {
         page.raw("<ul class=doubts aria-label=\"Not compared\">");
-        for doubt in &front.doubts {
+        for doubt in doubts {
             page.element("li", "", &format!("{doubt}."));
         }
         page.raw("</ul>");

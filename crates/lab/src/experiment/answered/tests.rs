@@ -132,15 +132,19 @@ fn one_repetition_has_no_interval_and_says_so() {
 
 #[test]
 fn a_side_that_was_not_run_or_is_nothing_is_no_answer() {
-    for (old, new) in [
-        (&[][..], &[1.0][..]),
-        (&[1.0], &[]),
-        (&[0.0], &[1.0]),
-        (&[1.0], &[0.0]),
+    for (old, new, both_were_run) in [
+        (&[][..], &[1.0][..], false),
+        (&[1.0], &[], false),
+        (&[0.0], &[1.0], true),
+        (&[1.0], &[0.0], true),
     ] {
         let (plan, results) = results(PLAN, old, new);
         assert_eq!(answered(&plan, &results), [], "{old:?} {new:?}");
+        let named = unanswered(&plan, &results) == ["new over old"];
+        assert_eq!(named, both_were_run, "{old:?} {new:?}");
     }
+    let (plan, results) = results(PLAN, &[1.0], &[2.0]);
+    assert!(unanswered(&plan, &results).is_empty());
 }
 
 #[test]
