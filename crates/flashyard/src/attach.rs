@@ -36,11 +36,11 @@ use serde::{Deserialize, Serialize};
 pub use self::error::AttachError;
 use self::identity::Identity;
 pub use self::standing::{List, Listed, listed};
-use self::state::{Attached, Place, Requests, Way};
+use self::state::{Attached, Place, Requests, Way, joined};
 use crate::connection::{Connection, ended};
 use crate::host_secrets::HostSecrets;
 use crate::itself::itself;
-use crate::reach::{addresses_of, first_that_answers, those_that_answer};
+use crate::reach::{addresses_of, those_that_answer, those_that_answer_first};
 use crate::{exit, output};
 
 /// How the serving process tells that it serves, with which block size, and how requests come.
@@ -98,8 +98,10 @@ pub struct Detach {
 /// Serve a volume as a file; started by `attach`.
 #[derive(Args)]
 pub struct Serve {
-    address: TargetAddress,
     mount: PathBuf,
+    /// Paths to it.
+    #[arg(required = true)]
+    addresses: Vec<TargetAddress>,
 }
 
 /// The host that connects, and its secrets. The serving process reads them from its standard input:
@@ -308,8 +310,10 @@ fn by_fuse(
     connecting: &Connecting,
     place: &Place,
 ) -> Result<Attached, AttachError> {
-    let address = first_that_answers(addresses).ok_or(AttachError::NoAddress(""))?;
-    let attached = serve_apart(&address, connecting, place)?;
+    if addresses.is_empty() {
+        return Err(AttachError::NoAddress(""));
+    }
+    let attached = serve_apart(&those_that_answer_first(addresses), connecting, place)?;
     place.save(&attached)?;
     Ok(attached)
 }
@@ -327,9 +331,8 @@ fn attach_by_kernel(
     let made = kernel::attach(paths, connecting, queues)
         .inspect_err(|_| place.forget(&first.subsystem_nqn))?;
     let ours = made.ours || place.shares(&made.nqn)?.unwrap_or(false);
-    let addresses = paths.iter().map(TargetAddress::to_string);
     let attached = Attached {
-        address: addresses.collect::<Vec<_>>().join(" "),
+        address: joined(paths),
         device: made.device,
         way: Way::Kernel {
             nqn: made.nqn,
@@ -354,7 +357,7 @@ fn said_of(requests: Requests, place: &Place) -> String {
 
 /// Starts the serving process, and puts a loop device over its file.
 fn serve_apart(
-    address: &TargetAddress,
+    addresses: &[TargetAddress],
     connecting: &Connecting,
     place: &Place,
 ) -> Result<Attached, AttachError> {
@@ -365,8 +368,9 @@ fn serve_apart(
     let (mount, log) = (place.mount(), place.log());
     std::fs::create_dir_all(&mount).map_err(failed(&mount))?;
     let mut child = itself()
-        .args(["attach-serve", &address.to_string()])
+        .arg("attach-serve")
         .arg(&mount)
+        .args(addresses.iter().map(TargetAddress::to_string))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(File::create(&log).map_err(failed(&log))?)
@@ -387,7 +391,7 @@ fn serve_apart(
     });
     match looped {
         Ok((device, requests)) => Ok(Attached {
-            address: address.to_string(),
+            address: joined(addresses),
             device,
             way: Way::Fuse {
                 pid: child.id(),
@@ -533,7 +537,7 @@ impl Serve {
         };
         let connecting: Connecting = serde_json::from_reader(io::stdin())
             .map_err(|error| AttachError::Secret(error.to_string()))?;
-        bridge::serve(&self.address, connecting.options()?, self.mount, ready)?;
+        bridge::serve(&self.addresses, connecting.options()?, self.mount, ready)?;
         Ok(())
     }
 }

@@ -48,6 +48,14 @@ pub fn first_that_answers(addresses: Vec<TargetAddress>) -> Option<TargetAddress
     addresses.into_iter().nth(chosen)
 }
 
+/// The same addresses, beginning with those that take a connection.
+pub fn those_that_answer_first(mut addresses: Vec<TargetAddress>) -> Vec<TargetAddress> {
+    if addresses.len() > 1 {
+        addresses.sort_by_cached_key(|one| !answers(one));
+    }
+    addresses
+}
+
 /// The addresses that take a connection, or all of them if none does.
 pub fn those_that_answer(addresses: Vec<TargetAddress>) -> Vec<TargetAddress> {
     if addresses.len() < 2 {

@@ -8,7 +8,7 @@
 mod offer;
 mod support;
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -17,7 +17,7 @@ use block::Buffer;
 use offer::Offer;
 use rustix::process::{Pid, Signal};
 use server::tokens::ADMIN_TOKEN_FILE;
-use support::{Node, flashyard, text, tool};
+use support::{Node, flashyard, free_address, text, tool};
 use tempfile::TempDir;
 
 /// A node with one volume, large enough for XFS, and a place to remember what is attached.
@@ -29,8 +29,11 @@ struct Host {
 
 impl Host {
     fn new(io_uring: bool) -> Host {
+        Host::of(Node::configured(""), io_uring)
+    }
+
+    fn of(node: Node, io_uring: bool) -> Host {
         let offer = Offer::set(io_uring);
-        let node = Node::configured("");
         node.answer(&["drive", "add", "fast", "--memory", "400MiB"]);
         node.answer(&[
             "volume", "create", "data", "--drive", "fast", "--allow", "any",
@@ -229,6 +232,40 @@ fn may_die(io_uring: bool) {
     let device = host.attach();
     let of = format!("of={}", device.display());
     tool("dd", &["if=/dev/zero", &of, "bs=4k", "count=8"]);
+    assert!(host.run(&["detach", "data"]).status.success());
+    host.assert_gone();
+}
+
+/// The volume is reached by each of two ports in turn, while nothing is by the other.
+#[test]
+fn what_serves_it_goes_on_by_another_port() {
+    let other = free_address().to_string();
+    let listen = support::listen().into_iter();
+    let listen = listen.chain(["--listen".to_owned(), other]);
+    let node = Node::configured_with("api.protocol = \"http\"", listen);
+    let host = Host::of(node, false);
+    let device = host.attach();
+    let address = host.state().unwrap()["address"].clone();
+    assert_eq!(address.as_str().unwrap().split(' ').count(), 2, "{address}");
+    let disk = OpenOptions::new().read(true).write(true).open(&device);
+    let disk = disk.unwrap();
+    for number in 0..4u8 {
+        let (closed, open) = if number % 2 == 0 {
+            ("1", "2")
+        } else {
+            ("2", "1")
+        };
+        for (port, path) in [(open, "optimized"), (closed, "inaccessible")] {
+            host.node.answer(&["port", "set", port, "--path", path]);
+        }
+        disk.write_all_at(&[number; 4096], 8192).unwrap();
+        disk.sync_all().unwrap();
+        assert_eq!(host.node.client().sessions().unwrap().items.len(), 1);
+    }
+    drop(disk);
+    let of = format!("if={}", device.display());
+    let found = tool("dd", &[&of, "bs=4k", "skip=2", "count=1", "iflag=direct"]);
+    assert_eq!(found.as_bytes(), [3; 4096]);
     assert!(host.run(&["detach", "data"]).status.success());
     host.assert_gone();
 }

@@ -151,19 +151,24 @@ fn a_write_that_a_switch_kept_lands_late_unless_its_controller_was_reset() {
     });
 }
 
+/// How a host connects that notices a loss within a second, and comes again.
+fn comes_again() -> ConnectOptions {
+    let mut options = ConnectOptions::new(HOST);
+    options.keep_alive = Some(Duration::from_secs(1));
+    options.reconnect = Some(Reconnect {
+        delay: Duration::from_millis(20),
+        ..Reconnect::default()
+    });
+    options
+}
+
 /// Our own host over one path that falls silent: it comes again by a new connection, has the lost
 /// controller ended, and sends its write again.
 #[test]
 fn our_own_host_leaves_no_write_behind_when_it_connects_again() {
     let (_node, switch, _, nqn) = start();
     on_a_core(async {
-        let mut options = ConnectOptions::new(HOST);
-        options.keep_alive = Some(Duration::from_secs(1));
-        options.reconnect = Some(Reconnect {
-            delay: Duration::from_millis(20),
-            ..Reconnect::default()
-        });
-        let controller = Controller::connect(switch.address, &nqn, options).await;
+        let controller = Controller::connect(switch.address, &nqn, comes_again()).await;
         let controller = controller.unwrap();
         let namespace = controller.namespace(1).await.unwrap();
         for number in 0..3 {
@@ -180,6 +185,30 @@ fn our_own_host_leaves_no_write_behind_when_it_connects_again() {
             sleep(Duration::from_millis(300)).await;
             assert_eq!(read(&namespace).await, 2 * number + 1);
         }
+        controller.disconnect().await;
+    });
+}
+
+/// Our own host over two paths, of which the first falls silent: it goes on by the other, has the
+/// lost controller ended there, and sends its write again.
+#[test]
+fn our_own_host_leaves_no_write_behind_when_it_changes_paths() {
+    let (_node, switch, other, nqn) = start();
+    on_a_core(async {
+        let paths = [switch.address.into(), other.into()];
+        let controller = Controller::connect_by(&paths, &nqn, comes_again()).await;
+        let controller = controller.unwrap();
+        let namespace = controller.namespace(1).await.unwrap();
+        write(&namespace, 7).await;
+        switch.keep();
+        write(&namespace, 1).await;
+        write(&namespace, 2).await;
+        let connections = switch.accepted.load(Ordering::SeqCst);
+        switch.deliver();
+        sleep(Duration::from_millis(500)).await;
+        assert_eq!(read(&namespace).await, 2);
+        let came = switch.accepted.load(Ordering::SeqCst) - connections;
+        assert_eq!(came, 0, "it went on by the other path");
         controller.disconnect().await;
     });
 }

@@ -54,7 +54,10 @@ impl Drop for Handle {
 
 /// What handles and the supervising task share.
 pub(crate) struct Shared {
-    pub(crate) endpoint: Endpoint,
+    /// Where the subsystem is reached; at least one.
+    pub(crate) paths: Vec<Endpoint>,
+    /// Which of them is in use, or was last.
+    pub(crate) path: Cell<usize>,
     pub(crate) subsystem_nqn: String,
     pub(crate) options: ConnectOptions,
     pub(crate) session: RefCell<Option<Rc<Session>>>,
@@ -88,6 +91,11 @@ impl Shared {
         }
         // Fails only once the controller is dead, when nobody is told anything any more.
         let _ = self.events.try_push(event);
+    }
+
+    /// Whether a controller by another path may take over.
+    pub(crate) fn changes_paths(&self) -> bool {
+        self.paths.len() > 1 && self.options.reconnect.is_some()
     }
 
     /// The session in use; `None` while there is none.
@@ -124,6 +132,26 @@ impl Shared {
     }
 }
 
+/// A session by the first path that takes one, and which path that is.
+async fn first_session(
+    paths: &[Endpoint],
+    subsystem_nqn: &str,
+    options: &ConnectOptions,
+) -> Result<(usize, Session), Error> {
+    let mut first = None;
+    for (path, endpoint) in paths.iter().enumerate() {
+        match Session::establish_in_time(*endpoint, subsystem_nqn, options).await {
+            Ok(session) => return Ok((path, session)),
+            Err(error) => first = first.or(Some(error)),
+        }
+    }
+    Err(first.unwrap_or(Error::Option {
+        option: "paths",
+        found: "none".to_owned(),
+        allowed: "at least one is required",
+    }))
+}
+
 impl Controller {
     /// Connects to a subsystem (the discovery subsystem included) at `endpoint`, which is a
     /// [`TargetAddress`](crate::TargetAddress), or an address over TCP.
@@ -136,16 +164,30 @@ impl Controller {
         subsystem_nqn: &str,
         options: ConnectOptions,
     ) -> Result<Controller, Error> {
-        let endpoint = endpoint.into();
+        Controller::connect_by(&[endpoint.into()], subsystem_nqn, options).await
+    }
+
+    /// Connects by the first of several `paths` to a subsystem that takes the connection. There
+    /// is one connection at a time. When it is lost, and [`ConnectOptions::reconnect`] says so,
+    /// a controller is connected to by the next path, in turn. So it is where a namespace is
+    /// not accessible by the path in use.
+    ///
+    /// # Errors
+    /// [`Error`] of the first path, if the first attempt by each of them fails, or if there is
+    /// none.
+    pub async fn connect_by(
+        paths: &[Endpoint],
+        subsystem_nqn: &str,
+        options: ConnectOptions,
+    ) -> Result<Controller, Error> {
         options.check()?;
-        options.check_for(endpoint.transport)?;
-        let attempt = Session::establish(endpoint, subsystem_nqn, &options);
-        let session = match timeout(options.connect_timeout, attempt).await {
-            Ok(session) => session?,
-            Err(_) => return Err(Error::ConnectionLost(LossReason::Silent)),
-        };
+        for endpoint in paths {
+            options.check_for(endpoint.transport)?;
+        }
+        let (path, session) = first_session(paths, subsystem_nqn, &options).await?;
         let shared = Rc::new(Shared {
-            endpoint,
+            paths: paths.to_vec(),
+            path: Cell::new(path),
             subsystem_nqn: subsystem_nqn.to_owned(),
             options,
             session: RefCell::new(Some(Rc::new(session))),

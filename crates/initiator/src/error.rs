@@ -24,6 +24,9 @@ pub enum LossReason {
     /// The controller says that this host broke the protocol.
     #[error("the controller terminated the connection: {0}")]
     Terminated(FatalError),
+    /// The controller is there, but the namespace is accessible by other paths alone.
+    #[error("the namespace is not accessible by this path")]
+    Inaccessible,
     /// No answer to a keep alive, or to a command that must be answered, in time.
     #[error("the controller did not answer in time")]
     Silent,

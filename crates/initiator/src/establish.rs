@@ -15,7 +15,7 @@ use nvme::feature::{Feature, Features, QueueCount};
 use nvme::identify::{Cns, ControllerData, IDENTIFY_BYTES, Identify};
 use nvme::{AdminOpcode, CompletionEntry, SglDescriptor, SubmissionEntry};
 use reactor::sync::Notify;
-use reactor::{now, sleep};
+use reactor::{now, sleep, timeout};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use crate::authentication::authenticate;
@@ -107,8 +107,19 @@ impl Session {
         }
     }
 
+    /// Connects as [`establish`](Session::establish) does, within the time that the options allow.
+    pub(crate) async fn establish_in_time(
+        endpoint: Endpoint,
+        subsystem_nqn: &str,
+        options: &ConnectOptions,
+    ) -> Result<Session, Error> {
+        let attempt = Session::establish(endpoint, subsystem_nqn, options);
+        let answer = timeout(options.connect_timeout, attempt).await;
+        answer.unwrap_or(Err(Error::ConnectionLost(LossReason::Silent)))
+    }
+
     /// Connects to the subsystem, enables the controller and creates the I/O queues.
-    pub(crate) async fn establish(
+    async fn establish(
         endpoint: Endpoint,
         subsystem_nqn: &str,
         options: &ConnectOptions,

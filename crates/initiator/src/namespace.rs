@@ -12,7 +12,7 @@ use reactor::{Instant, now, sleep};
 use zerocopy::FromBytes;
 
 use crate::connection::Data;
-use crate::{Controller, Error, Reconnect};
+use crate::{Controller, Error, LossReason, Reconnect};
 
 /// Commands over at most this many blocks: NLB is 16 bits, 0's based.
 const COMMAND_BLOCKS_MAX: u64 = 1 << 16;
@@ -262,6 +262,10 @@ impl Namespace {
             match outcome {
                 Ok(completion) => {
                     let status = completion.status();
+                    if self.is_elsewhere(status) {
+                        // The next command goes another way, be it after this one has failed.
+                        queue.close(LossReason::Inaccessible);
+                    }
                     if !self.waits(status, policy) {
                         return (data, status.to_io_result());
                     }
@@ -277,13 +281,19 @@ impl Namespace {
     /// Whether a command that ended so is repeated: what may pass is waited for as long as a lost
     /// controller is, counted from when it began, whichever command met it.
     fn waits(&self, status: Status, policy: Option<Reconnect>) -> bool {
-        if !may_pass(status) {
+        if !may_pass(status) && !self.is_elsewhere(status) {
             self.unready_since.take();
             return false;
         }
         let since = self.unready_since.get().unwrap_or_else(now);
         self.unready_since.set(Some(since));
         policy.is_some_and(|policy| now() - since < policy.controller_loss_timeout)
+    }
+
+    /// Whether another path may serve a command that ended so.
+    fn is_elsewhere(&self, status: Status) -> bool {
+        let by_path = [Status::ANA_INACCESSIBLE, Status::ANA_PERSISTENT_LOSS];
+        by_path.contains(&status.code()) && self.controller.shared().changes_paths()
     }
 }
 
@@ -356,7 +366,9 @@ impl Limits {
             }
             _ => COMMAND_BLOCKS_MAX,
         };
-        let described = controller.shared().endpoint.transport.data_bytes_max();
+        let paths = controller.shared().paths.iter();
+        let described = paths.map(|path| path.transport.data_bytes_max()).min();
+        let described = described.unwrap_or(u64::MAX);
         let transfer = pages(data.transfer_size_max).min(described / u64::from(block_bytes));
         let mut limits = Limits {
             transfer,

@@ -12,7 +12,7 @@ use crate::controller::{Shared, State};
 use crate::establish::Session;
 use crate::fence::Fence;
 use crate::queue::QueuePair;
-use crate::{Error, LossReason, Reconnect};
+use crate::{LossReason, Reconnect};
 
 /// Runs as long as the controller does.
 pub(crate) async fn supervise(shared: Rc<Shared>) {
@@ -69,7 +69,7 @@ fn background(future: impl Future<Output = ()> + 'static) -> CancelOnDrop<()> {
     spawn(future).cancel_on_drop()
 }
 
-/// Tries until the controller is back. It is given up once it refuses for good or the time is
+/// Tries until a controller is back. It is given up once every path refuses for good or the time is
 /// over, which is the end or, if the policy says so, makes I/O fail until it is back after all.
 async fn reconnect(
     shared: &Shared,
@@ -79,12 +79,10 @@ async fn reconnect(
     let deadline = now() + policy.controller_loss_timeout;
     let mut delay = policy.delay;
     loop {
-        let failure = match attempt(shared).await {
+        let lasts = match try_paths(shared).await {
             Ok(session) => return Ok(session),
-            Err(failure) => failure,
+            Err(lasts) => lasts,
         };
-        let lasts = failure.lasts();
-        shared.failure.replace(Some(failure));
         let given_up = lasts.or_else(|| (now() >= deadline).then_some(lost));
         if let Some(reason) = given_up
             && shared.state.get() != State::Failing(reason)
@@ -97,11 +95,27 @@ async fn reconnect(
     }
 }
 
-async fn attempt(shared: &Shared) -> Result<Session, Error> {
-    let (endpoint, options) = (shared.endpoint, &shared.options);
-    let attempt = Session::establish(endpoint, &shared.subsystem_nqn, options);
-    let answer = timeout(options.connect_timeout, attempt).await;
-    answer.unwrap_or(Err(Error::ConnectionLost(LossReason::Silent)))
+/// Tries each path once, and the one that was lost last of all: whatever ended it may go on. Fails
+/// with a reason if each of them refuses for good.
+async fn try_paths(shared: &Shared) -> Result<Session, Option<LossReason>> {
+    let (paths, lost) = (&shared.paths, shared.path.get());
+    let mut lasting = Vec::new();
+    for path in (1..=paths.len()).map(|step| (lost + step) % paths.len()) {
+        let attempt =
+            Session::establish_in_time(paths[path], &shared.subsystem_nqn, &shared.options);
+        match attempt.await {
+            Ok(session) => {
+                shared.path.set(path);
+                return Ok(session);
+            }
+            Err(failure) => {
+                lasting.push(failure.lasts());
+                shared.failure.replace(Some(failure));
+            }
+        }
+    }
+    let reasons: Option<Vec<LossReason>> = lasting.into_iter().collect();
+    Err(reasons.and_then(|reasons| reasons.last().copied()))
 }
 
 fn plain(opcode: AdminOpcode) -> SubmissionEntry {

@@ -7,13 +7,13 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use block::{BlockDevice, Geometry};
-use initiator::{ConnectOptions, Controller, Namespace, Reconnect, TargetAddress};
+use initiator::{ConnectOptions, Controller, Endpoint, Namespace, Reconnect, TargetAddress};
 use reactor::{Reactor, ReactorConfig};
 
 use super::channel;
 use super::file_system::{FILE, Mounted};
 use super::ring::{self, Served};
-use super::state::Requests;
+use super::state::{Requests, joined};
 use super::{growth, news};
 use crate::output;
 
@@ -42,11 +42,11 @@ pub enum BridgeError {
     Mount { mount: PathBuf, source: io::Error },
 }
 
-/// Serves the volume at `address` as a file at `mount` until that is unmounted; a controller that
-/// is lost meanwhile is waited for. `ready` is told its geometry once it can be used, and how its
-/// requests come.
+/// Serves the volume at `addresses`, which are paths to it, as a file at `mount` until that is
+/// unmounted. When a controller is lost meanwhile, one by the next path is waited for. `ready`
+/// is told the geometry once the volume can be used, and how requests come.
 pub fn serve(
-    address: &TargetAddress,
+    addresses: &[TargetAddress],
     options: ConnectOptions,
     mount: PathBuf,
     ready: impl FnOnce(&Geometry, Requests) -> io::Result<()>,
@@ -57,9 +57,9 @@ pub fn serve(
     };
     let reactor = Reactor::io_uring(config)?;
     reactor.run(async move {
-        let connected = connect(address, options).await;
+        let connected = connect(addresses, options).await;
         let (controller, namespace) = connected.map_err(|source| BridgeError::Target {
-            address: address.to_string(),
+            address: joined(addresses),
             source,
         })?;
         let standing = mount.with_extension("standing");
@@ -119,15 +119,17 @@ async fn mounted<D: BlockDevice + 'static>(
 }
 
 async fn connect(
-    address: &TargetAddress,
+    addresses: &[TargetAddress],
     mut options: ConnectOptions,
 ) -> Result<(Controller, Namespace), initiator::Error> {
+    let paths: Vec<Endpoint> = addresses.iter().map(Endpoint::from).collect();
+    let first = addresses.first();
+    let nqn = first.map_or("", |first| first.subsystem_nqn.as_str());
     options.io_queues = 1;
     options.queue_depth = QUEUE_DEPTH;
     options.reconnect = Some(RECONNECT);
-    let controller = Controller::connect(address, &address.subsystem_nqn, options).await?;
-    let namespace = controller
-        .namespace(address.namespace_id.unwrap_or(1))
-        .await?;
+    let controller = Controller::connect_by(&paths, nqn, options).await?;
+    let namespace_id = first.and_then(|first| first.namespace_id).unwrap_or(1);
+    let namespace = controller.namespace(namespace_id).await?;
     Ok((controller, namespace))
 }

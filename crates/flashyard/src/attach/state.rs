@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use files::Access;
+use initiator::TargetAddress;
 use serde::{Deserialize, Serialize};
 
 use super::AttachError;
@@ -13,7 +14,7 @@ use super::AttachError;
 /// One attached volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attached {
-    /// The volume's address.
+    /// The volume's addresses, one for each path.
     pub address: String,
     /// How.
     pub way: Way,
@@ -255,6 +256,12 @@ impl Place {
         let _ = fs::remove_dir(self.mount());
         let _ = fs::remove_file(self.with("lock"));
     }
+}
+
+/// Addresses as they are remembered and shown.
+pub fn joined(addresses: &[TargetAddress]) -> String {
+    let words: Vec<String> = addresses.iter().map(TargetAddress::to_string).collect();
+    words.join(" ")
 }
 
 /// A name for the attachment of an address: its NQN's last part, as a file name.

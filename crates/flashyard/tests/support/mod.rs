@@ -103,7 +103,7 @@ pub fn free_address() -> SocketAddr {
 }
 
 /// Where a node listens at every start, as hosts expect of it.
-fn listen() -> [String; 4] {
+pub fn listen() -> [String; 4] {
     let [nvme, api] = [free_address(), free_address()].map(|it| it.to_string());
     ["--listen".into(), nvme, "--api-listen".into(), api]
 }

@@ -10,6 +10,7 @@ mod conformance;
 mod controllers;
 mod ghosts;
 mod losses;
+mod paths;
 mod raw;
 
 use std::net::SocketAddr;
