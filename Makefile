@@ -254,10 +254,11 @@ image-long: rust-tools ## the container image, without a daemon or a registry, a
 mutations-long: rust-tools ## faults planted in the pool, each of which the simulator has to find
 	cargo test --workspace --test $(LONG_TESTS_OF_SIMULATOR)
 
-hosts-long: rust-tools vm-tools ## what `make vm-test` tries with Linux 6.12 alone, with 6.1 too; a thousand volumes; a bad network
+hosts-long: rust-tools vm-tools build ## what `make vm-test` tries with Linux 6.12 alone, with 6.1 too; a thousand volumes; a bad network; a plan over RDMA
 	$(DEBUG_FLASHYARD)
 	cargo test --workspace $(LONG_FEATURE) --test hosts -- --test-threads=2 --nocapture also_linux_6_1
 	cargo test --workspace $(LONG_FEATURE) --test hosts -- --nocapture linux_6_12_many linux_6_12_rdma_loss
+	cargo test --workspace $(LONG_FEATURE) --test hosts -- --nocapture linux_6_12_rdma_plan
 
 soak: web ## the simulator for SOAK_SECONDS: every scenario, several numbers of shards
 	cargo build --profile soak -p flashyard

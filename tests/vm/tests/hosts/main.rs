@@ -25,6 +25,8 @@ mod rdma;
 mod rdma_library;
 #[cfg(feature = "long")]
 mod rdma_loss;
+#[cfg(feature = "long")]
+mod rdma_plan;
 mod reservations;
 mod restart;
 mod tls;
@@ -165,6 +167,20 @@ fn linux_6_12_rdma_loss() {
         &directory,
     );
     rdma_loss::run(image, "trixie rdma loss");
+}
+
+/// The program is the optimised one of `make build`: nine nodes run on emulated processors.
+#[cfg(feature = "long")]
+#[test]
+fn linux_6_12_rdma_plan() {
+    let directory = profile_directory().with_file_name("vm");
+    let program = profile_directory()
+        .with_file_name("release")
+        .join("flashyard");
+    // Beside the image of the others, which has the program of the tests.
+    let image = Image::build(Suite::Trixie, &[&program], &directory.join("release"));
+    let image = image.expect("kernel, tools and `make build` are at hand");
+    rdma_plan::run(&image, "trixie rdma plan");
 }
 
 /// One kernel is enough for what os-brick does.
