@@ -269,10 +269,14 @@ impl Client {
     }
 
     fn unreachable(&self, error: &ureq::Error) -> ClientError {
-        ClientError::Unreachable {
-            url: self.url.clone(),
-            reason: error.to_string(),
-        }
+        let url = self.url.clone();
+        let reason = match (error, url.strip_prefix("http://")) {
+            (ureq::Error::Protocol(_), Some(rest)) => {
+                format!("what answers there is not in HTTP; with TLS it is https://{rest}")
+            }
+            _ => error.to_string(),
+        };
+        ClientError::Unreachable { url, reason }
     }
 }
 
@@ -304,6 +308,7 @@ fn is_this_machine(host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read, Write};
 
     #[test]
     fn an_address_is_checked_before_use() {
@@ -363,6 +368,27 @@ mod tests {
             };
             assert!(!reason.contains("secret"));
         }
+    }
+
+    /// A server of TLS answers a request in the clear with an alert.
+    #[test]
+    fn one_who_asks_a_node_under_tls_in_the_clear_is_told() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = std::thread::spawn(move || {
+            let (mut caller, _) = listener.accept().unwrap();
+            let mut request = [0; 4];
+            caller.read_exact(&mut request).unwrap();
+            caller.write_all(&[21, 3, 3, 0, 2, 2, 22]).unwrap();
+        });
+        let client = Client::new(&format!("http://{address}")).unwrap();
+        let error = client.get::<api::Status>("/v1/status").unwrap_err();
+        let said = error.to_string();
+        assert!(
+            said.contains(&format!("with TLS it is https://{address}")),
+            "{said}"
+        );
+        server.join().unwrap();
     }
 
     #[test]
