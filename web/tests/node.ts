@@ -66,10 +66,12 @@ export class Node {
 }
 
 /** Tests of one file share a node; it is as `serve --dev` makes it. */
-export const test = base.extend<{ signedIn: void }, { node: Node }>({
+export const test = base.extend<{ signedIn: void }, { extra: string[]; node: Node }>({
+  /** Arguments of the node, which a file may choose by `test.use`. */
+  extra: [[], { scope: "worker", option: true }],
   node: [
-    async ({}, use) => {
-      const node = await Node.start([]);
+    async ({ extra }, use) => {
+      const node = await Node.start(extra);
       await use(node);
       await node.stop();
     },
