@@ -49,7 +49,7 @@ pub struct Status {
     /// Addresses and ports that serve NVMe/RDMA, likewise.
     #[serde(default)]
     pub nvme_rdma_addresses: Vec<String>,
-    /// The discovery subsystem's well-known NVMe Qualified Name.
+    /// NVMe Qualified Name of discovery: no other node's. The well-known one works as well.
     pub discovery_nqn: String,
     /// CPU cores that run the data path.
     pub cores: Vec<u32>,

@@ -12,7 +12,7 @@ use nvme::fabrics::{
     Property, PropertyOffset, connect_attributes, controller_status,
 };
 use nvme::feature::{Feature, Features, QueueCount};
-use nvme::identify::{Cns, ControllerData, IDENTIFY_BYTES, Identify};
+use nvme::identify::{Cns, ControllerData, IDENTIFY_BYTES, Identify, controller_type};
 use nvme::{AdminOpcode, CompletionEntry, SglDescriptor, SubmissionEntry};
 use reactor::sync::Notify;
 use reactor::{now, sleep, timeout};
@@ -149,12 +149,17 @@ impl Session {
         if options.async_events {
             session.configure_events().await?;
         }
-        if options.io_queues > 0 && subsystem_nqn != DISCOVERY_NQN {
+        if options.io_queues > 0 && !session.is_discovery(subsystem_nqn) {
             session
                 .create_queues(&way, subsystem_nqn, capabilities)
                 .await?;
         }
         Ok(session)
+    }
+
+    /// Versions before 1.4 do not tell the type, and have the well-known name alone.
+    fn is_discovery(&self, subsystem_nqn: &str) -> bool {
+        subsystem_nqn == DISCOVERY_NQN || self.data.controller_type == controller_type::DISCOVERY
     }
 
     async fn connect_queue(

@@ -39,7 +39,6 @@ pub use drive::{EmulatedError, NamespaceState, NvmeError, OpenError};
 pub use error::NodeError;
 pub use layout::ReservationKeeper;
 pub use node::{CORE_THREAD_NAME, Node, check_machine};
-pub use nvme::fabrics::DISCOVERY_NQN;
 pub use nvme::reservation::ReservationType;
 pub use nvme_target::reservation::{Held, NO_HOST, Reservations, Unkept};
 pub use nvme_target::{
@@ -58,8 +57,8 @@ pub use reactor::net::{display_address, parse_address};
 pub use reactor::{Usage, in_scope};
 pub use spec::{
     Backing, DriveFacts, DriveLabel, DriveSpec, EmulatedSpec, EventSink, MAP_CACHE_BYTES,
-    ManagedFacts, NamespaceFacts, NamespacesFacts, NodeEvent, NodeSpec, PoolFacts, PortSpec,
-    SessionFacts, VolumeSpec,
+    ManagedFacts, NQN_PREFIX, NamespaceFacts, NamespacesFacts, NodeEvent, NodeSpec, PoolFacts,
+    PortSpec, SessionFacts, VolumeSpec, discovery_nqn,
 };
 pub use taking::Taking;
 pub use volume::Volume;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use access::{AllowedHosts, Nqn};
 use nvme_target::reservation::Reservations;
-use nvme_target::{AnaGroupId, Links, PathState};
+use nvme_target::{AnaGroupId, Links, NodeIdentity, PathState};
 use qos::Terms;
 use reactor::cores::{CoreHandle, Cores, CoresConfig};
 use reactor::{Reactor, ReactorConfig};
@@ -25,7 +25,7 @@ use crate::error::NodeError;
 use crate::layout::Layout;
 use crate::spec::{
     Backing, DriveFacts, DriveSpec, EventSink, ManagedFacts, NamespacesFacts, NodeSpec,
-    SessionFacts, VolumeSpec,
+    SessionFacts, VolumeSpec, discovery_nqn,
 };
 use crate::taking::Taking;
 use crate::volume::remote::wire;
@@ -78,7 +78,11 @@ impl Node {
         let handles = cores.handles().to_vec();
         let first = handles.first().cloned().ok_or(NodeError::Stopped)?;
         let wirings = wire(handles.len()).into_iter().zip(wire(handles.len()));
-        let links = Links::with_controllers(handles.len(), spec.controller_ids);
+        let identity = NodeIdentity {
+            controller_ids: spec.controller_ids,
+            discovery_nqn: Some(discovery_nqn(spec.uuid)),
+        };
+        let links = Links::of_node(handles.len(), &identity);
         for ((handle, wiring), links) in handles.iter().zip(wirings).zip(links) {
             let (key, events) = ((id, handle.index()), Arc::clone(&events));
             let pools = pool::Settings {

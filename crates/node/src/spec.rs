@@ -13,6 +13,16 @@ use nvme_target::{AnaGroupId, ControllerIds, PathState, Transport};
 use pool::{Counters, DamagedLabel, DriveId, Label, NewerFormat, PoolEvent, PoolStatus, VolumeId};
 use uuid::Uuid;
 
+/// Every NQN that a node makes begins with this.
+pub const NQN_PREFIX: &str = "nqn.2026-11.example.flashyard";
+
+/// NQN of a node's discovery subsystem: the same for the life of its identity, and none of another
+/// node, nor of a volume or a drive, whose names have the node's behind the prefix.
+pub fn discovery_nqn(uuid: Uuid) -> Nqn {
+    let name = format!("{NQN_PREFIX}.discovery:{uuid}");
+    name.parse().expect("a UUID may follow a domain")
+}
+
 /// What a node is built from; drives and volumes are added to the running node.
 #[derive(Clone, Debug)]
 pub struct NodeSpec {

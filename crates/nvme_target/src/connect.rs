@@ -7,8 +7,8 @@ use access::Nqn;
 use block::BlockDevice;
 use nvme::command::SubmissionEntry;
 use nvme::fabrics::{
-    CONTROLLER_ID_DYNAMIC, Connect, ConnectData, DISCOVERY_NQN, Fabrics, FabricsType,
-    connect_attributes, connect_offset,
+    CONTROLLER_ID_DYNAMIC, Connect, ConnectData, Fabrics, FabricsType, connect_attributes,
+    connect_offset,
 };
 use nvme::text::from_terminated;
 use nvme::{AdminOpcode, Status};
@@ -185,9 +185,9 @@ fn name_of_nameless<D: BlockDevice + 'static>(
     data: &ConnectData,
     subsystem_nqn: &Nqn,
 ) -> Result<Nqn, Refusal> {
-    let is_for_any = subsystem_nqn.as_str() == DISCOVERY_NQN
-        || session
-            .core
+    let core = &session.core;
+    let is_for_any = core.is_discovery(subsystem_nqn)
+        || core
             .subsystem(subsystem_nqn)
             .ok_or(NO_SUBSYSTEM)?
             .admits_anybody();
@@ -265,11 +265,13 @@ fn kind_for<D: BlockDevice + 'static>(
     subsystem_nqn: &Nqn,
     host_nqn: &Nqn,
 ) -> Result<Kind<D>, Refusal> {
-    if subsystem_nqn.as_str() == DISCOVERY_NQN {
-        return Ok(Kind::Discovery);
+    let core = &session.core;
+    if core.is_discovery(subsystem_nqn) {
+        let is_secured = session.secured.get().is_some();
+        let name = core.discovery_name(subsystem_nqn, is_secured);
+        return Ok(Kind::Discovery(name.clone()));
     }
-    let subsystem = session
-        .core
+    let subsystem = core
         .subsystem(subsystem_nqn)
         .filter(|subsystem| subsystem.settings.ports.contains(session.origin.port_id))
         .ok_or(NO_SUBSYSTEM)?;

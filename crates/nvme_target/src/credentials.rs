@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use access::{HostKeys, Nqn, TlsKey};
 use block::BlockDevice;
-use nvme::fabrics::DISCOVERY_NQN;
 
 use crate::connect::IDENTIFIER_TAKEN;
 use crate::home::Refusal;
@@ -107,7 +106,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         let Some(tenant) = tenants.get(host) else {
             return true;
         };
-        if subsystem.as_str() == DISCOVERY_NQN {
+        if self.is_discovery(subsystem) {
             return true;
         }
         self.subsystem(subsystem).is_none_or(|subsystem| {

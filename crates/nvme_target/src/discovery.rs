@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use access::Nqn;
 use block::BlockDevice;
 use nvme::fabrics::{CONTROLLER_ID_DYNAMIC, DISCOVERY_NQN};
 use nvme::log::{
@@ -22,13 +23,15 @@ const ADMIN_QUEUE_ENTRIES: u16 = 32;
 
 /// The log as one host sees it.
 pub(crate) fn log<D: BlockDevice + 'static>(core: &Core<D>, controller: &Controller<D>) -> Vec<u8> {
+    let own = core.discovery_nqn.as_ref();
+    let own = own.map_or(DISCOVERY_NQN, Nqn::as_str);
     let mut entries = Vec::new();
     let host = Asker::new(controller.local_address, controller.host_address);
     for port in core.ports.borrow().values() {
         let Some(address) = port.address_for(&host) else {
             continue;
         };
-        let mut discovery = entry(port, address, DISCOVERY_NQN);
+        let mut discovery = entry(port, address, own);
         discovery.subsystem_type = SubsystemType::CURRENT_DISCOVERY;
         discovery.flags = (entry_flags::PERSISTENT | entry_flags::DUPLICATE).into();
         entries.push(discovery);
@@ -43,6 +46,20 @@ pub(crate) fn log<D: BlockDevice + 'static>(core: &Core<D>, controller: &Control
     header.generation = core.generation.get().into();
     header.records = (entries.len() as u64).into();
     [header.as_bytes(), entries.as_bytes()].concat()
+}
+
+impl<D: BlockDevice + 'static> Core<D> {
+    /// True of both names of the discovery subsystem: the well-known one and its own.
+    pub fn is_discovery(&self, nqn: &Nqn) -> bool {
+        nqn.as_str() == DISCOVERY_NQN || self.discovery_nqn.as_ref() == Some(nqn)
+    }
+
+    /// The name that a host is told, which asked for discovery as `asked`. Hosts connect anew by
+    /// the name that they are told. Under TLS a host's key may be for `asked` alone.
+    pub fn discovery_name<'a>(&'a self, asked: &'a Nqn, is_secured: bool) -> &'a Nqn {
+        let own = self.discovery_nqn.as_ref();
+        own.filter(|_| !is_secured).unwrap_or(asked)
+    }
 }
 
 fn entry(port: &Port, address: SocketAddr, subsystem_nqn: &str) -> DiscoveryEntry {

@@ -239,18 +239,18 @@ pub struct Links {
     pub(crate) others: Vec<mailbox::Sender<Message>>,
     pub(crate) inbox: mailbox::Receiver<Message>,
     pub(crate) identities: Identities,
-    pub(crate) controller_ids: ControllerIds,
+    pub(crate) node: NodeIdentity,
 }
 
 impl Links {
     /// Links for this many cores, at least one and at most 1024: `links[i]` is for core `i`. Their
-    /// controllers have every identifier that there is.
+    /// node is the only one.
     pub fn connect(cores: usize) -> Vec<Links> {
-        Links::with_controllers(cores, ControllerIds::ALL)
+        Links::of_node(cores, &NodeIdentity::default())
     }
 
-    /// The same for a node whose controllers have these identifiers.
-    pub fn with_controllers(cores: usize, controller_ids: ControllerIds) -> Vec<Links> {
+    /// The same for a node among others.
+    pub fn of_node(cores: usize, node: &NodeIdentity) -> Vec<Links> {
         let cores = cores.clamp(1, 1024);
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..cores)
             .map(|_| mailbox::channel(MAILBOX_MESSAGES))
@@ -264,7 +264,7 @@ impl Links {
                 others: senders.clone(),
                 inbox,
                 identities: identities.clone(),
-                controller_ids,
+                node: node.clone(),
             })
             .collect()
     }
@@ -272,6 +272,24 @@ impl Links {
     /// How many cores there are.
     pub fn cores(&self) -> usize {
         self.others.len()
+    }
+}
+
+/// What tells a node from others to a host that knows several.
+#[derive(Clone, Debug)]
+pub struct NodeIdentity {
+    /// Identifiers of its controllers.
+    pub controller_ids: ControllerIds,
+    /// NQN of its discovery subsystem. Without one it has the well-known NQN alone, as others have.
+    pub discovery_nqn: Option<Nqn>,
+}
+
+impl Default for NodeIdentity {
+    fn default() -> NodeIdentity {
+        NodeIdentity {
+            controller_ids: ControllerIds::ALL,
+            discovery_nqn: None,
+        }
     }
 }
 

@@ -64,7 +64,7 @@ pub use administration::{
     Administration, Answer, DriveNamespace, DriveReport, FORMATS, NamespaceChange, Wear,
 };
 pub use error::TargetError;
-pub use home::{ControllerIds, Links};
+pub use home::{ControllerIds, Links, NodeIdentity};
 pub use latency::Latency;
 pub use namespace::UsedBlocks;
 pub use paths::{AnaGroupId, GROUPS_MAX, PathState, TRANSITION};

@@ -19,7 +19,7 @@ use reactor::{Instant, mailbox};
 use crate::controller::Controller;
 use crate::credentials::Credentials;
 use crate::home::{
-    Account, AttachRequest, ControllerIds, Done, Identifiers, Joined, Message, QueuePlace, Refusal,
+    Account, AttachRequest, Done, Identifiers, Joined, Message, NodeIdentity, QueuePlace, Refusal,
 };
 use crate::identities::Identities;
 use crate::instance::Uniquifiers;
@@ -50,6 +50,8 @@ pub(crate) struct Core<D> {
     pub settings: TargetSettings,
     pub started: Instant,
     pub identifiers: Identifiers,
+    /// NQN of the discovery subsystem, beside the well-known one.
+    pub discovery_nqn: Option<Nqn>,
     pub ports: RefCell<BTreeMap<u16, Port>>,
     pub subsystems: RefCell<BTreeMap<Nqn, Rc<Subsystem<D>>>>,
     pub controllers: RefCell<BTreeMap<u16, Rc<Controller<D>>>>,
@@ -98,7 +100,7 @@ impl<D: BlockDevice + 'static> Core<D> {
     pub fn new(
         settings: TargetSettings,
         (index, others): (u16, Vec<mailbox::Sender<Message>>),
-        (identities, ids): (Identities, ControllerIds),
+        (identities, node): (Identities, NodeIdentity),
     ) -> Core<D> {
         Core {
             settings,
@@ -106,8 +108,9 @@ impl<D: BlockDevice + 'static> Core<D> {
             identifiers: Identifiers {
                 index,
                 cores: others.len() as u16,
-                ids,
+                ids: node.controller_ids,
             },
+            discovery_nqn: node.discovery_nqn,
             ports: RefCell::default(),
             subsystems: RefCell::default(),
             controllers: RefCell::default(),

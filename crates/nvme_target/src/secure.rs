@@ -5,7 +5,7 @@ use std::rc::Rc;
 use access::{Nqn, TlsPsk};
 use block::BlockDevice;
 use nvme::Status;
-use nvme::fabrics::{DISCOVERY_NQN, connect_offset};
+use nvme::fabrics::connect_offset;
 use reactor::net::TcpStream;
 use tls::{Stream, TlsError};
 
@@ -151,7 +151,7 @@ pub(crate) fn check<D: BlockDevice + 'static>(
         return Ok(());
     }
     let core = &session.core;
-    if subsystem_nqn.as_str() == DISCOVERY_NQN || !core.is_under_tls(host_nqn, subsystem_nqn) {
+    if core.is_discovery(subsystem_nqn) || !core.is_under_tls(host_nqn, subsystem_nqn) {
         return Ok(());
     }
     let status = Status::CONNECT_INVALID_HOST;

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use access::{AllowedHosts, HostKeys, Nqn, TlsKey};
 use block::BlockDevice;
-use nvme::fabrics::DISCOVERY_NQN;
 use qos::Terms;
 
 use crate::administration::Administration;
@@ -47,9 +46,9 @@ impl<D: BlockDevice + 'static> Target<D> {
             others,
             mut inbox,
             identities,
-            controller_ids,
+            node,
         } = links;
-        let known = (identities, controller_ids);
+        let known = (identities, node);
         let core = Rc::new(Core::new(settings, (index, others), known));
         let receiving = Rc::downgrade(&core);
         drop(reactor::spawn(async move {
@@ -96,7 +95,7 @@ impl<D: BlockDevice + 'static> Target<D> {
         check_text("model", &settings.model, 40)?;
         let nqn = settings.nqn.clone();
         let mut subsystems = self.0.subsystems.borrow_mut();
-        if nqn.as_str() == DISCOVERY_NQN || subsystems.contains_key(&nqn) {
+        if self.0.is_discovery(&nqn) || subsystems.contains_key(&nqn) {
             return Err(TargetError::SubsystemExists(nqn));
         }
         let subsystem = Subsystem::new(settings, drive, self.0.identifiers);

@@ -23,6 +23,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(20);
 /// subsystem `private`, which does not. The first volume has blocks of 4096 bytes, the others of
 /// 512. It ends when this is dropped.
 pub struct Node {
+    name: String,
     program: PathBuf,
     directory: PathBuf,
     log: PathBuf,
@@ -36,6 +37,21 @@ impl Node {
     /// # Errors
     /// The node does not start, or refuses its volumes.
     pub fn start(program: &Path, directory: &Path, label: &str) -> Result<Node> {
+        Node::named("vm", program, directory, label)
+    }
+
+    /// Starts another node beside it.
+    ///
+    /// # Errors
+    /// That node does not start, or refuses its volumes.
+    pub fn beside(&self, name: &str) -> Result<Node> {
+        let directory = self.directory.parent().context("a folder of all nodes")?;
+        let label = self.directory.file_stem().context("a label")?;
+        let label = format!("{}-{name}", label.to_string_lossy());
+        Node::named(name, &self.program, directory, &label)
+    }
+
+    fn named(name: &str, program: &Path, directory: &Path, label: &str) -> Result<Node> {
         let label = label.replace(' ', "-");
         let log = directory.join(format!("{label}.node"));
         let directory = directory.join(format!("{label}.drives"));
@@ -43,6 +59,7 @@ impl Node {
         fs::create_dir_all(&directory)?;
         File::create(&log)?;
         let mut node = Node {
+            name: name.to_owned(),
             program: program.to_path_buf(),
             directory,
             log,
@@ -101,6 +118,16 @@ impl Node {
     #[must_use]
     pub fn private(&self) -> &'static str {
         "nqn.2026-11.example.flashyard:vm:private"
+    }
+
+    /// NQN of its discovery subsystem, which no other node's has.
+    ///
+    /// # Errors
+    /// The node does not answer.
+    pub fn discovery(&self) -> Result<String> {
+        let status: Value = serde_json::from_str(&self.command("status -o json")?)?;
+        let nqn = status["discovery_nqn"].as_str();
+        Ok(nqn.context("status names no discovery")?.to_owned())
     }
 
     /// Makes a drive of `size` and a volume of the same name on it.
@@ -284,11 +311,11 @@ impl Node {
     /// Listens on loopback; discovery tells the guest where it finds that.
     fn write_settings(&self, tls: bool) -> Result<()> {
         let state = self.directory.join("state");
-        let [four, six] = self.ports;
+        let ([four, six], name) = (self.ports, &self.name);
         let settings = format!(
             r#"state_directory = "{}"
 [node]
-name = "vm"
+name = "{name}"
 [[nvme.ports]]
 listen = "127.0.0.1:{four}"
 advertise = "10.0.2.2:{four}"

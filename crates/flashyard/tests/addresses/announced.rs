@@ -1,7 +1,7 @@
 //! What a node announces by multicast DNS: to whom, that it ends, and what keeps it from that.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,6 @@ use crate::support::{processor_ticks, wait_until};
 use crate::{Network, Served, discovered};
 
 const KIND: &str = "_nvme-disc._tcp.local.";
-const NQN: &str = "nqn.2014-08.org.nvmexpress.discovery";
 
 /// Below the two minutes after which what nobody announces any more is forgotten.
 const BEFORE_IT_IS_FORGOTTEN: Duration = Duration::from_secs(60);
@@ -29,6 +28,8 @@ struct Reader {
     _daemon: ServiceDaemon,
     events: Receiver<ServiceEvent>,
     found: BTreeMap<String, String>,
+    /// NQNs of discovery that were announced.
+    nqns: BTreeSet<String>,
 }
 
 impl Reader {
@@ -40,6 +41,7 @@ impl Reader {
                 _daemon: daemon,
                 events,
                 found: BTreeMap::new(),
+                nqns: BTreeSet::new(),
             }
         })
     }
@@ -49,6 +51,8 @@ impl Reader {
         for event in self.events.try_iter() {
             match event {
                 ServiceEvent::ServiceResolved(service) => {
+                    let nqn = service.get_property_val_str("NQN").unwrap();
+                    self.nqns.insert(nqn.to_owned());
                     self.found
                         .insert(label(&service.fullname), in_words(&service));
                 }
@@ -63,7 +67,7 @@ impl Reader {
 
     fn finds(&mut self, expected: &[(&str, &str)]) {
         let expected = expected.iter().map(|(name, rest)| {
-            let rest = rest.replacen(' ', &format!(" tcp {NQN} "), 1);
+            let rest = rest.replacen(' ', " tcp ", 1);
             ((*name).to_owned(), rest)
         });
         let expected: BTreeMap<_, _> = expected.collect();
@@ -80,13 +84,13 @@ fn label(name: &str) -> String {
 }
 
 fn in_words(service: &ResolvedService) -> String {
-    let [transport, nqn] = ["p", "NQN"].map(|key| service.get_property_val_str(key).unwrap());
+    let transport = service.get_property_val_str("p").unwrap();
     let addresses = service.get_addresses().iter();
     let mut addresses: Vec<_> = addresses.map(|ip| ip.to_ip_addr()).collect();
     addresses.sort();
     let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
     let addresses = addresses.join(" ");
-    format!("{} {transport} {nqn} {addresses}", service.get_port())
+    format!("{} {transport} {addresses}", service.get_port())
 }
 
 fn settings(ports: &[&str]) -> String {
@@ -117,6 +121,8 @@ fn hosts_find_a_node_and_hear_that_it_goes() {
     reader.finds(&[("vault-4420", all), other]);
     let there = ["192.0.2.1 4420", "198.51.100.1 4421"];
     assert_eq!(discovered(&host, "192.0.2.1:4420"), there);
+    let own = served.status(&node, HERE).discovery_nqn;
+    assert_eq!(reader.nqns, BTreeSet::from([own]));
     let events = served.answer(&node, HERE, &["event", "list"]);
     assert!(
         events.contains("announced by mDNS as vault-4421-"),

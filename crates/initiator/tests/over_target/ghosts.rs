@@ -7,7 +7,7 @@ use std::time::Duration;
 use block::{BlockDevice, Buffer, Durability, IoError, Lba};
 use drive::Drive;
 use initiator::{ConnectOptions, Namespace, Reconnect};
-use nvme_target::{ControllerIds, Links, TargetSettings};
+use nvme_target::{ControllerIds, Links, NodeIdentity, TargetSettings};
 use reactor::{now, sim, sleep, spawn};
 
 use crate::{Server, faulty, options, simulate};
@@ -79,8 +79,11 @@ fn a_controller_that_cannot_be_reset_is_waited_for() {
     simulate(60, async {
         let (drive, control) = faulty(64, 60);
         let start = |first, drive: &Rc<Drive>| {
-            let ids = ControllerIds::new(first, first + 9).unwrap();
-            let links = Links::with_controllers(1, ids).pop().unwrap();
+            let node = NodeIdentity {
+                controller_ids: ControllerIds::new(first, first + 9).unwrap(),
+                ..NodeIdentity::default()
+            };
+            let links = Links::of_node(1, &node).pop().unwrap();
             Server::over(links, TargetSettings::default(), 4420, Rc::clone(drive))
         };
         let server = start(1, &drive);

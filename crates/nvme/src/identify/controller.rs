@@ -51,7 +51,7 @@ wire! {
         pub read_recovery_levels: U16,
         /// Reserved.
         pub reserved102: [u8; 9],
-        /// CNTRLTYPE: 1 I/O, 2 discovery, 3 administrative.
+        /// CNTRLTYPE: see [`controller_type`].
         pub controller_type: u8,
         /// FGUID.
         pub fru_guid: [u8; 16],
@@ -253,6 +253,14 @@ impl ControllerAttributes {
     pub const UUID_LIST: u32 = 1 << 9;
     /// Reservations take a host identifier other than 0 (RHII).
     pub const RESERVATIONS_NEED_HOST_ID: u32 = 1 << 18;
+}
+
+/// Values of CNTRLTYPE.
+pub mod controller_type {
+    /// A subsystem with namespaces.
+    pub const IO: u8 = 1;
+    /// Discovery.
+    pub const DISCOVERY: u8 = 2;
 }
 
 /// Bits of [`ControllerData::multipath`].

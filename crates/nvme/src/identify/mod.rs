@@ -5,8 +5,8 @@ mod management;
 mod namespace;
 
 pub use controller::{
-    ControllerAttributes, ControllerData, NvmControllerData, PowerState, anacap, cmic, fuses, lpa,
-    oacs, oncs, sgls,
+    ControllerAttributes, ControllerData, NvmControllerData, PowerState, anacap, cmic,
+    controller_type, fuses, lpa, oacs, oncs, sgls,
 };
 pub use management::{
     Attachment, CONTROLLER_LIST_MAX, ControllerList, Granularity, GranularityList, Management,

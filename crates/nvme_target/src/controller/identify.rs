@@ -10,7 +10,7 @@ use nvme::fabrics::VERSION_2_0;
 use nvme::identify::{
     Cns, ControllerAttributes, ControllerData, IDENTIFY_BYTES, IdentifierType, Identify,
     IndependentNamespaceData, LbaFormat, NamespaceData, NvmControllerData, NvmNamespaceData,
-    anacap, cmic, dlfeat, fuses, lpa, nmic, nsfeat, oncs, push_descriptor, sgls,
+    anacap, cmic, controller_type, dlfeat, fuses, lpa, nmic, nsfeat, oncs, push_descriptor, sgls,
 };
 use nvme::text::{padded, terminated};
 use zerocopy::little_endian::{U16, U32};
@@ -127,8 +127,9 @@ impl<D: BlockDevice + 'static> Controller<D> {
         data.fabrics_commands = U16::new(1);
         match &self.kind {
             Kind::Io(subsystem) => self.io_controller_data(&mut data, subsystem),
-            Kind::Discovery => {
-                data.controller_type = 2;
+            Kind::Discovery(name) => {
+                data.controller_type = controller_type::DISCOVERY;
+                data.subsystem_nqn = terminated(name.as_str());
                 data.async_events = U32::new(config::DISCOVERY_CHANGE);
             }
         }
@@ -147,7 +148,7 @@ impl<D: BlockDevice + 'static> Controller<D> {
     fn io_controller_data(&self, data: &mut ControllerData, subsystem: &View<D>) {
         data.serial = padded(&subsystem.settings.serial);
         data.model = padded(&subsystem.settings.model);
-        data.controller_type = 1;
+        data.controller_type = controller_type::IO;
         data.multipath = cmic::PORTS | cmic::CONTROLLERS | cmic::ANA;
         data.async_events = U32::new(IO_EVENTS);
         let instance = self.instance.get();

@@ -70,7 +70,7 @@ impl<D: BlockDevice + 'static> Controller<D> {
         }
         let page = match &self.kind {
             Kind::Io(subsystem) => self.io_log_page(command, subsystem, session).await?,
-            Kind::Discovery => match command.page {
+            Kind::Discovery(_) => match command.page {
                 LogPage::SUPPORTED => supported(&DISCOVERY_PAGES),
                 LogPage::DISCOVERY => crate::discovery::log(&session.core, self),
                 _ => return Err(Status::INVALID_LOG_PAGE.do_not_retry()),

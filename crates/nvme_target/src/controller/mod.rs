@@ -46,8 +46,8 @@ const NOT_ENABLED_TIMEOUT: Duration = Duration::from_secs(120);
 pub(crate) enum Kind<D> {
     /// A subsystem with namespaces, as its host sees it.
     Io(Rc<View<D>>),
-    /// The discovery subsystem.
-    Discovery,
+    /// The discovery subsystem, by the NQN that its host is told.
+    Discovery(Nqn),
 }
 
 /// A controller.
@@ -147,7 +147,7 @@ impl<D> Controller<D> {
     pub fn set_keep_alive(&self, asked_ms: u32) {
         let most = match self.kind {
             Kind::Io(_) => u32::MAX,
-            Kind::Discovery => DISCOVERY_KEEP_ALIVE_MS_MAX,
+            Kind::Discovery(_) => DISCOVERY_KEEP_ALIVE_MS_MAX,
         };
         let granularity = u32::from(KEEP_ALIVE_GRANULARITY_100MS) * 100;
         let rounded = asked_ms.checked_next_multiple_of(granularity);
@@ -171,13 +171,13 @@ impl<D> Controller<D> {
     }
 
     pub fn is_discovery(&self) -> bool {
-        matches!(self.kind, Kind::Discovery)
+        matches!(self.kind, Kind::Discovery(_))
     }
 
     pub fn subsystem(&self) -> Option<&Rc<View<D>>> {
         match &self.kind {
             Kind::Io(subsystem) => Some(subsystem),
-            Kind::Discovery => None,
+            Kind::Discovery(_) => None,
         }
     }
 }

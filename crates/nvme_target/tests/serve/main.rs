@@ -15,6 +15,7 @@ mod control;
 mod cores;
 mod cross_reset;
 mod device;
+mod discovery;
 mod groups;
 mod io;
 mod names;
@@ -37,8 +38,8 @@ use access::{AllowedHosts, Nqn};
 use block::Geometry;
 use initiator::{ConnectOptions, Controller};
 use nvme_target::{
-    AnaGroupId, Links, NamespaceSettings, PortSet, PortSettings, SubsystemSettings, Target,
-    TargetSettings,
+    AnaGroupId, Links, NamespaceSettings, NodeIdentity, PortSet, PortSettings, SubsystemSettings,
+    Target, TargetSettings,
 };
 use reactor::Reactor;
 
@@ -99,7 +100,15 @@ pub(crate) fn namespace(nsid: u32) -> NamespaceSettings {
 
 impl Fixture {
     pub(crate) fn start(settings: TargetSettings, geometry: Geometry) -> Fixture {
-        let links = Links::connect(1).pop().unwrap();
+        Fixture::of_node(&NodeIdentity::default(), settings, geometry)
+    }
+
+    pub(crate) fn of_node(
+        node: &NodeIdentity,
+        settings: TargetSettings,
+        geometry: Geometry,
+    ) -> Fixture {
+        let links = Links::of_node(1, node).pop().unwrap();
         let target = Target::start(settings, links);
         let port = PortSettings {
             id: 1,

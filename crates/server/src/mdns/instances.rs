@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use api::{Name, PortTransport};
 use mdns_sd::ServiceInfo;
+use node::Nqn;
 use uuid::Uuid;
 
 /// The most bytes of an instance's name (RFC 6763 §4.1.1).
@@ -38,8 +39,8 @@ pub struct Announced {
     pub name: Name,
     /// Its identity, a part of every name. The machine may answer to its own.
     pub uuid: Uuid,
-    /// The NQN that hosts connect to for discovery.
-    pub discovery_nqn: String,
+    /// The NQN of its discovery subsystem, which hosts connect to.
+    pub discovery_nqn: Nqn,
 }
 
 impl Instance {
@@ -95,7 +96,7 @@ impl Announced {
         let label: String = self.name.as_str().chars().take(room).collect();
         let label = label + &end;
         let host = format!("{uuid}-{transport}-{}.local.", instance.port);
-        let properties = [("p", transport), ("NQN", &self.discovery_nqn)];
+        let properties = [("p", transport), ("NQN", self.discovery_nqn.as_str())];
         let addresses: Vec<IpAddr> = addresses.iter().copied().collect();
         let port = instance.port;
         let mut info =
@@ -163,10 +164,11 @@ mod tests {
     }
 
     fn described(name: &str, over_rdma: bool) -> ServiceInfo {
+        let uuid = "40c6d68f-9c68-4516-86ce-6d6339a33cf7".parse().unwrap();
         let announced = Announced {
             name: name.parse().unwrap(),
-            uuid: "40c6d68f-9c68-4516-86ce-6d6339a33cf7".parse().unwrap(),
-            discovery_nqn: "nqn.2014-08.org.nvmexpress.discovery".to_owned(),
+            uuid,
+            discovery_nqn: node::discovery_nqn(uuid),
         };
         let instance = Instance {
             over_rdma,
@@ -186,8 +188,8 @@ mod tests {
         );
         assert_eq!(tcp.get_port(), 4420);
         assert_eq!(tcp.get_property_val_str("p"), Some("tcp"));
-        let nqn = Some("nqn.2014-08.org.nvmexpress.discovery");
-        assert_eq!(tcp.get_property_val_str("nqn"), nqn);
+        let nqn = "nqn.2026-11.example.flashyard.discovery:40c6d68f-9c68-4516-86ce-6d6339a33cf7";
+        assert_eq!(tcp.get_property_val_str("nqn"), Some(nqn));
         let host = "40c6d68f-9c68-4516-86ce-6d6339a33cf7-tcp-4420.local.";
         assert_eq!(tcp.get_hostname(), host);
         let rdma = described("vault", true);

@@ -109,6 +109,15 @@ pub fn scenario(guest: &mut Guest, node: Node) {
     appears(guest, "first");
     volume(guest, "second");
     appears(guest, "second");
+    guest.check(
+        "one discovery controller, of the name that was announced",
+        &format!(
+            "{ASK}
+            own=$(ask status | awk '/^discovery/{{print $2}}')
+            nvme-device $own
+            [ $(cat /sys/class/nvme/*/cntrltype | grep -c discovery) = 1 ]"
+        ),
+    );
 }
 
 fn nqn(volume: &str) -> String {

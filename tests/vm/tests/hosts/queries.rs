@@ -120,32 +120,52 @@ fn refusals(guest: &mut Guest, node: &Node) {
     guest.refused("connect where nobody listens", wrong_port, "refused");
 }
 
-/// A discovery controller that stays, and hears of changes.
+/// Discovery controllers of two nodes, one of these by two ports: a node's is a subsystem of its
+/// own, whose controllers stay and hear of that node's changes.
 fn persistent_discovery(guest: &mut Guest, node: &Node) {
-    let four = node.over_ipv4();
-    guest.check(
-        "persistent discovery",
-        &format!("nvme discover {four} --persistent"),
+    let mut other = node.beside("other").expect("another node serves");
+    for way in [node.over_ipv4(), node.over_ipv6(), other.over_ipv4()] {
+        let discover = format!("nvme discover {way} --persistent");
+        guest.check("persistent discovery", &discover);
+    }
+    let [nqn, others] = [node, &other].map(|node| node.discovery().expect("the node has a name"));
+    let live = format!(
+        "cat /sys/class/nvme/*/subsysnqn
+        [ $(cat /sys/class/nvme/*/state | grep -c live) = 3 ]
+        [ $(cat /sys/class/nvme/*/subsysnqn | grep -c -x {nqn}) = 2 ]
+        [ $(cat /sys/class/nvme/*/subsysnqn | grep -c -x {others}) = 1 ]
+        [ $(ls -d /sys/class/nvme-subsystem/nvme-subsys* | wc -l) = 2 ]"
     );
-    let nqn = "nqn.2014-08.org.nvmexpress.discovery";
     guest.check(
-        "the discovery controller stays",
-        &format!("sleep 1; nvme-device {nqn}"),
+        "discovery controllers stay, of each node in a subsystem of its own",
+        &format!("sleep 1; {live}"),
     );
     guest.spawn("uevents", "uevent sh -c 'env >>/run/uevents'");
-    node.add_volume("late", "64MiB", "--subsystem late --allow guest")
-        .expect("the node adds it");
+    let heard = |count: u32| format!("[ $(grep -c NVME_AEN=0x70f002 /run/uevents) = {count} ]");
+    for (changed, heard_by) in [(node, 2), (&other, 3)] {
+        changed
+            .add_volume("late", "64MiB", "--subsystem late --allow guest")
+            .expect("the node adds it");
+        guest.eventually("they hear of a new subsystem", 20, &heard(heard_by));
+    }
+    for (name, found, lacking) in [
+        (&nqn, ":vm:late", ":other:"),
+        (&others, ":other:late", ":vm:"),
+    ] {
+        let again = format!("nvme discover --device $(basename $(nvme-device {name}))");
+        let log = guest.check("it answers again", &again);
+        assert!(log.contains(found), "discovery lacks {found}:\n{log}");
+        assert!(!log.contains(lacking), "another node's subsystem:\n{log}");
+        assert!(log.contains(name), "discovery lacks itself, {name}:\n{log}");
+    }
+    other.kill().expect("the node runs");
     guest.eventually(
-        "it hears of a new subsystem",
-        20,
-        "grep NVME_AEN=0x70f002 /run/uevents",
+        "one of the three is lost",
+        30,
+        "[ $(cat /sys/class/nvme/*/state | grep -c live) = 2 ]",
     );
-    let again = format!("nvme discover --device $(basename $(nvme-device {nqn}))");
-    let found = guest.check("it answers again", &again);
-    assert!(
-        found.contains(":late"),
-        "discovery lacks the new subsystem:\n{found}"
-    );
+    other.restart().expect("the node serves again");
+    guest.eventually("it comes again", 60, &live);
     guest.check(
         "disconnect from discovery",
         "nvme disconnect-all; [ -z \"$(ls /sys/class/nvme)\" ]",

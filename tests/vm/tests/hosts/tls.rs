@@ -57,6 +57,7 @@ pub fn scenario(guest: &mut Guest, mut node: Node) {
         "the kernel itself had the channel",
         "grep -q '^TlsTxSw[[:space:]]*[1-9]' /proc/net/tls_stat",
     );
+    discovery(guest, &node, &key);
     let key = make_key(&node);
     guest.refused(
         "connect with the key of before",
@@ -65,6 +66,24 @@ pub fn scenario(guest: &mut Guest, mut node: Node) {
     );
     attached(guest, &mut node, &key);
     claims::under_tls(guest, &node);
+}
+
+/// A host whose key is for the well-known name goes on with that name. By the node's own it needs a
+/// key for that.
+fn discovery(guest: &mut Guest, node: &Node, key: &str) {
+    let discover = format!("nvme-13 discover {} --tls", node.over_ipv4());
+    insert(guest, "nqn.2014-08.org.nvmexpress.discovery", key);
+    let found = guest.check("discovery by the well-known name", &discover);
+    assert!(found.contains(node.shared()), "{found}");
+    let own = node.discovery().expect("the node has a name");
+    let by_own = format!("{discover} --persistent --nqn {own}");
+    guest.refused("discovery by the node's own name", &by_own, "");
+    insert(guest, &own, key);
+    guest.check("discovery with a key for that name", &by_own);
+    guest.check(
+        "it stays by that name",
+        &format!("sleep 1; nvme-device {own}; nvme disconnect -n {own}"),
+    );
 }
 
 /// `flashyard attach` puts the key into the keyring itself, and says what is missing.

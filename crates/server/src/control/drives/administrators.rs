@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 
 use api::{Drive, ErrorBody, ErrorCode, Name, Severity};
-use node::{NamespaceChange, Nqn};
+use node::{NQN_PREFIX, NamespaceChange, Nqn};
 
 use crate::control::hosts::{check_owner, nqn_of};
 use crate::control::words::{not_found, parsed, refused};
 
-use crate::control::volumes::subsystems::NQN_PREFIX;
 use crate::control::{Control, Objects};
 use crate::state::{DriveRecord, Kind};
 

@@ -22,7 +22,7 @@ impl Control {
         let mut announcer = Announcer::new(Announced {
             name: self.identity.name.clone(),
             uuid: self.identity.uuid,
-            discovery_nqn: node::DISCOVERY_NQN.to_owned(),
+            discovery_nqn: node::discovery_nqn(self.identity.uuid),
         });
         loop {
             announcer.announce(&self.announced());

@@ -68,7 +68,7 @@ impl Control {
             nvme_addresses: over_tcp.iter().map(|port| port.address.clone()).collect(),
             nvme_tls_addresses: under_tls.map(|port| port.address.clone()).collect(),
             nvme_rdma_addresses: over_rdma.iter().map(|port| port.address.clone()).collect(),
-            discovery_nqn: node::DISCOVERY_NQN.to_owned(),
+            discovery_nqn: node::discovery_nqn(self.identity.uuid).to_string(),
             cores: self.cores.clone(),
             drives,
             volumes: counts(volumes.len(), offline_volumes),

@@ -1,16 +1,13 @@
 //! Which volumes share a subsystem, and what it is called. Each of them has its own list of hosts.
 
 use api::{ErrorBody, ErrorCode, Name, VolumeSpec};
-use node::NAMESPACE_ID_MAX;
+use node::{NAMESPACE_ID_MAX, NQN_PREFIX};
 
 use crate::control::tenants::grants::{Asker, is_hidden};
 use crate::control::words::in_use;
 
 use crate::control::{Control, Objects, VolumeEntry};
 use crate::state::VolumeRecord;
-
-/// Every volume's NQN starts with this, then the node's name and the subsystem's.
-pub(in crate::control) const NQN_PREFIX: &str = "nqn.2026-11.example.flashyard";
 
 impl Control {
     /// A volume that has a subsystem to itself and a group must not share one: neither a name nor
