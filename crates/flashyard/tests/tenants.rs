@@ -5,10 +5,11 @@
 mod support;
 
 use api::{
-    ErrorCode, Grant, GrantUse, HostSpec, Role, Size, SnapshotGroup, SnapshotSpec, TokenSpec,
-    VolumeRename, VolumeResize, VolumeRollback, VolumeSpec,
+    ErrorCode, Grant, GrantUse, HostSpec, Role, SecretText, Size, SnapshotGroup, SnapshotSpec,
+    TokenSpec, VolumeRename, VolumeResize, VolumeRollback, VolumeSpec,
 };
 use client::{Client, ClientError, Login};
+use support::http::exchange_as;
 use support::{Node, name};
 
 const MIB: u64 = 1 << 20;
@@ -16,15 +17,24 @@ const NQN: &str = "nqn.2014-08.org.nvmexpress:uuid:5c1a9b1e-3f0e-4a54-a7c0-8ea4e
 
 /// A client with a new token of a tenant's operator.
 fn operator(node: &Node, tenant: &str) -> Client {
+    client(node, token(node, tenant))
+}
+
+/// A new token of a tenant's operator.
+fn token(node: &Node, tenant: &str) -> SecretText {
     let spec = TokenSpec {
         role: Role::Operator,
         tenant: Some(name(tenant)),
         expires: None,
     };
-    let made = node.client().create_token(&name(tenant), &spec).unwrap();
+    let made = node.client().create_token(&name(tenant), &spec);
+    made.unwrap().secret.unwrap()
+}
+
+fn client(node: &Node, token: SecretText) -> Client {
     Client::with(&Login {
         url: node.endpoints().api.clone(),
-        token: made.secret,
+        token: Some(token),
         certificate: None,
     })
     .unwrap()
@@ -298,6 +308,48 @@ fn a_tenant_touches_nothing_of_another() {
     assert_eq!(code(acme.tenant(&name("rival"))), ErrorCode::Forbidden);
     assert_eq!(code(acme.tenants()), ErrorCode::Forbidden);
     assert_eq!(rival.volumes().unwrap().items.len(), 2);
+}
+
+/// A volume of another is answered as one that is not there, to the letter. Histories of pools,
+/// drives and the node are refused, be there such a thing or not.
+#[test]
+fn a_tenant_is_told_nothing_of_a_volume_of_another() {
+    let node = Node::develop(&[]);
+    for tenant in ["acme", "rival"] {
+        grant(&node, tenant, 100);
+    }
+    let token = token(&node, "acme");
+    let (acme, rival) = (client(&node, token.clone()), operator(&node, "rival"));
+    acme.create_volume(&name("mine"), &of_pool(8)).unwrap();
+    rival.create_volume(&name("theirs"), &of_pool(8)).unwrap();
+    let history = |token: &str, query: &str| {
+        let path = format!("/v1/history?{query}");
+        let (status, _, body) = exchange_as(token, &node, ("GET", &path), &[], "");
+        (status, body)
+    };
+    let of_volumes = |names: &str| history(token.reveal(), &format!("kind=volume&names={names}"));
+    assert_eq!(of_volumes("mine").0, 200);
+    let admin = node.admin_token();
+    assert_eq!(history(&admin, "kind=volume&names=theirs,demo").0, 200);
+    let (missing, also_missing) = (of_volumes("nowhere"), of_volumes("mine,nowhere"));
+    assert_eq!((missing.0, also_missing.0), (404, 404));
+    let status = |volume: &str| refusal(acme.status_for(&name(volume)));
+    for volume in ["theirs", "demo"] {
+        let named = |(code, answer): &(u16, String)| (*code, answer.replace("nowhere", volume));
+        assert_eq!(of_volumes(volume), named(&missing));
+        let both = of_volumes(&format!("mine,{volume}"));
+        assert_eq!(both, named(&also_missing));
+        let (code, message) = status("nowhere");
+        assert_eq!(status(volume), (code, message.replace("nowhere", volume)));
+    }
+    for (kind, there) in [("pool", "pool"), ("drive", "d0")] {
+        let [one, other] = [there, "nowhere"].map(|object| {
+            let query = format!("kind={kind}&names={object}");
+            history(token.reveal(), &query)
+        });
+        assert!(one.0 == 403 && one == other, "{one:?} {other:?}");
+    }
+    assert_eq!(history(token.reveal(), "kind=node").0, 403);
 }
 
 /// Hosts of a volume would have found another one in its subsystem.

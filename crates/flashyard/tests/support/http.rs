@@ -13,10 +13,22 @@ pub fn exchange(
     headers: &[&str],
     body: &str,
 ) -> (u16, String, String) {
+    let token = node.admin_token();
+    exchange_as(&token, node, (method, path), headers, body)
+}
+
+/// The same by whom `token` is for.
+pub fn exchange_as(
+    token: &str,
+    node: &Node,
+    (method, path): (&str, &str),
+    headers: &[&str],
+    body: &str,
+) -> (u16, String, String) {
     let mut stream = connect(node);
     let length = body.len();
     let mut head = format!("{method} {path} HTTP/1.1\r\nHost: n\r\nConnection: close\r\n");
-    head += &format!("Authorization: Bearer {}\r\n", node.admin_token());
+    head += &format!("Authorization: Bearer {token}\r\n");
     for header in headers {
         head += &format!("{header}\r\n");
     }
