@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::foreseen::{changed, predicts};
 use super::servers::Server;
 use super::{SECRET, ansible, documented, installed, own, root, said};
-use crate::support::tool;
+use crate::support::{tool, wait_until};
 
 /// A node, a host, and what is known of them.
 pub struct Site {
@@ -231,6 +231,24 @@ fn refuses(site: &mut Site, playbook: &str) {
     }
 }
 
+/// Hosts find the node by themselves once that is wanted: it is restarted for it.
+fn is_announced(site: &mut Site) {
+    let playbook = own().join("node.yml");
+    let playbook = playbook.to_str().unwrap();
+    let options = ["--extra-vars", "{flashyard_mdns: true}"];
+    let announced = |site: &Site| {
+        let events = site.node.answer("flashyard event list");
+        events.contains("announced by mDNS as node-1-4420-")
+    };
+    assert!(!announced(site));
+    let done = site.changes(playbook, &options);
+    let written = |(_, task): &(String, String)| task.contains("Write the settings file");
+    assert!(done.iter().any(written), "{done:?}");
+    wait_until("it is announced", || announced(site));
+    let again = site.changes(playbook, &options);
+    assert!(again.is_empty(), "{again:?}");
+}
+
 /// A certificate of an authority goes to the node, which is restarted for it and then serves it.
 fn certificate_is_given(site: &mut Site) {
     let [certificate, key] = ["given.pem", "given-key.pem"].map(|name| {
@@ -307,6 +325,7 @@ fn site_is_made_of_bare_servers() {
     let again = site.changes("flashyard.storage.site", &[]);
     assert!(again.is_empty(), "a second run: {again:?}");
     attaches_and_detaches(&mut site);
+    is_announced(&mut site);
     other_certificate_is_refused(&mut site);
     certificate_is_given(&mut site);
     assert!(!site.printed.contains(SECRET), "{SECRET} was printed");
