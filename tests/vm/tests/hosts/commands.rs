@@ -35,13 +35,14 @@ const EXTENSIONS: [&str; 10] = [
 const BEFORE: [&str; 2] = ["-p", "modprobe"];
 
 /// Commands and options that some lack, and which these are: whoever prints one says for whom.
-const LACKING: [(&str, &[&str]); 7] = [
+const LACKING: [(&str, &[&str]); 8] = [
     ("check-tls-key --hostnqn", &["bookworm"]),
     ("check-tls-key --identity", &["bookworm"]),
     ("check-tls-key --insert", &["bookworm", "experimental"]),
     ("check-tls-key --keydata", &["bookworm"]),
     ("check-tls-key --subsysnqn", &["bookworm"]),
     ("connect --tls", &["bookworm"]),
+    ("connect --tls-key", &["bookworm"]),
     ("keys insert-tls-psk", &["bookworm", "trixie"]),
 ];
 

@@ -219,6 +219,16 @@ mod by_nvme_cli_3 {
     fn reservations() {
         run("reservations", nvme_cli::reservations);
     }
+
+    #[test]
+    fn tls() {
+        run_with(
+            Suite::Trixie,
+            "tls by nvme-cli 3",
+            nvme_cli::tls_devices,
+            nvme_cli::tls,
+        );
+    }
 }
 
 /// One kernel is enough for what nvme-stas does.

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 use vm::{Guest, Node};
 
-use crate::{authentication, queries, reservations, tools};
+use crate::{authentication, queries, reservations, tls, tools};
 
 /// Of the archive's newest, which has nvme-cli 3.
 const PACKAGES: [&str; 1] = ["nvme-cli"];
@@ -78,4 +78,23 @@ pub fn authentication(guest: &mut Guest, node: Node) {
 pub fn reservations(guest: &mut Guest, node: Node) {
     install(guest);
     reservations::scenario(guest, node);
+}
+
+/// What shakes hands comes from a drive of its own.
+pub fn tls_devices(directory: &Path) -> Vec<String> {
+    [tls::tools(directory), devices(directory)].concat()
+}
+
+pub fn tls(guest: &mut Guest, mut node: Node) {
+    tls::prepare(guest, &mut node);
+    install(guest);
+    let nqn = node.shared();
+    let connect = format!("nvme connect {} -n {nqn} -i 2 --tls", node.over_ipv4());
+    let insert = "nvme keys insert-tls-psk";
+    guest.refused("connect without a key", &connect, "");
+    let former = tls::insert(guest, insert, nqn, &tls::make_key(&node));
+    guest.check("connect with the only key", &connect);
+    tls::verified(guest, nqn);
+    let current = tls::insert(guest, insert, nqn, &tls::make_key(&node));
+    tls::renewed(guest, &connect, nqn, &former, &current);
 }
