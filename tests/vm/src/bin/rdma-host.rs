@@ -1,9 +1,11 @@
 //! `rdma-host CASE ADDRESS:PORT NQN`: one case of a host over RDMA that no proper host is: one that
 //! breaks a rule, leaves in the middle, or no longer wants what it asked for. Says in one word how
 //! that ended. `rdma-host discover` shows the discovery log instead, and `rdma-host device` checks
-//! the volumes against the contract of devices.
+//! the volumes against the contract of devices. The cases of a lost path take an address over TCP
+//! beside that: `rdma-host lost ADDRESS:PORT NQN OTHER:PORT`.
 
 use std::cell::Cell;
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -11,7 +13,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use block::conformance::{Plan, check};
 use block::{BlockDevice, Buffer, Durability, Lba};
 use initiator::{ConnectOptions, Controller, Data, Endpoint, Transport, discover};
-use nvme::command::ReadWrite;
+use nvme::command::{CrossControllerReset, ReadWrite, cross_reset_result};
 use nvme::fabrics::{Connect, ConnectData};
 use nvme::feature::{Feature, QueueCount};
 use nvme::rdma::{ConnectReject, ConnectRequest, KeyedDataBlock};
@@ -27,6 +29,11 @@ const DEPTH: u16 = 32;
 /// A capsule with 8 KiB of data.
 const CAPSULE_BYTES: u32 = 64 + 8192;
 const BLOCK_BYTES: usize = 4096;
+/// Writes that go by a path before it is lost, and what they write; what is written after that.
+const FORMER_WRITES: u16 = 16;
+const FORMER_BYTES: usize = 64 << 10;
+const FORMER: u8 = 1;
+const NEWER: u8 = 2;
 /// No case takes longer, on the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -48,8 +55,8 @@ fn main() -> ExitCode {
 }
 
 async fn run(arguments: &[String]) -> Result<String> {
-    let [case, address, nqn] = arguments else {
-        bail!("allowed: CASE ADDRESS:PORT NQN");
+    let [case, address, nqn, other @ ..] = arguments else {
+        bail!("allowed: CASE ADDRESS:PORT NQN [OTHER:PORT]");
     };
     let endpoint = Endpoint {
         transport: Transport::Rdma,
@@ -61,7 +68,14 @@ async fn run(arguments: &[String]) -> Result<String> {
             "device" => device(endpoint, nqn).await,
             "dropped" => dropped(endpoint, nqn).await,
             "request-format" | "request-queue" | "request-size" => asked(endpoint, case).await,
-            other => raw(endpoint, nqn, other).await,
+            "lost" | "reset" | "reset-under-way" => {
+                let other = other.first().context("no address over TCP")?;
+                lost(endpoint, nqn, other.parse()?, case).await
+            }
+            other => {
+                let (_controller, queue) = raw(endpoint, nqn).await?;
+                broken(&queue, other).await
+            }
         }
     };
     timeout(PATIENCE, case_of)
@@ -170,8 +184,8 @@ fn read(block: u64, blocks: u32) -> SubmissionEntry {
     .entry()
 }
 
-/// Cases that send capsules of their own making on an I/O queue.
-async fn raw(endpoint: Endpoint, nqn: &str, case: &str) -> Result<String> {
+/// A controller, and an I/O queue of it for capsules of our own making.
+async fn raw(endpoint: Endpoint, nqn: &str) -> Result<(Controller, HostQueue)> {
     let mut options = ConnectOptions::new(HOST);
     options.io_queues = 0;
     let controller = Controller::connect(endpoint, nqn, options.clone()).await?;
@@ -189,7 +203,73 @@ async fn raw(endpoint: Endpoint, nqn: &str, case: &str) -> Result<String> {
     entry.data = SglDescriptor::in_capsule(data.as_bytes().len() as u32);
     queue.send(0, entry.as_bytes(), data.as_bytes())?;
     ensure!(answers(&queue, 1).await? == "answered", "no queue");
-    broken(&queue, case).await
+    Ok((controller, queue))
+}
+
+/// A host that takes the path over RDMA for lost, and writes by the one over TCP. What it had sent
+/// by the lost path arrives after that, as a network may deliver it, or is under way when its
+/// controller is reset. `landed` if any of it overwrote what is newer, else `kept-out`.
+async fn lost(endpoint: Endpoint, nqn: &str, other: SocketAddr, case: &str) -> Result<String> {
+    let (lost, queue) = raw(endpoint, nqn).await?;
+    let other = Controller::connect(other, nqn, ConnectOptions::new(HOST)).await?;
+    let namespace = other.namespace(2).await?;
+    let under_way = case == "reset-under-way";
+    if under_way {
+        send_former(&queue)?;
+        yield_now().await;
+    }
+    if case != "lost" {
+        reset(&other, &lost).await?;
+    }
+    let newer = vec![NEWER; usize::from(FORMER_WRITES) * FORMER_BYTES];
+    let data = Buffer::copy_of(&newer);
+    namespace.write(Lba(0), data, Durability::Durable).await.1?;
+    // A queue that has ended takes nothing any more.
+    let arrives = under_way || send_former(&queue).is_ok();
+    if arrives {
+        answers(&queue, usize::from(FORMER_WRITES)).await?;
+    }
+    sleep(Duration::from_secs(1)).await;
+    let (found, done) = namespace.read(Lba(0), Buffer::zeroed(newer.len())).await;
+    done?;
+    other.disconnect().await;
+    let word = if found[..] == newer {
+        "kept-out"
+    } else {
+        "landed"
+    };
+    Ok(word.to_owned())
+}
+
+/// Writes from the first block on, whose data the node has to fetch.
+fn send_former(queue: &HostQueue) -> Result<()> {
+    let blocks = (FORMER_BYTES / BLOCK_BYTES) as u32;
+    for place in 0..FORMER_WRITES {
+        let lent = queue.lend(place, Buffer::copy_of(&[FORMER; FORMER_BYTES]), false);
+        let lent = lent.map_err(|(_, error)| error)?;
+        let at = u64::from(place) * u64::from(blocks);
+        keyed(
+            queue,
+            place,
+            IoOpcode::WRITE,
+            at,
+            (lent.address, blocks, lent.key),
+        )?;
+    }
+    Ok(())
+}
+
+/// Has a controller end another one by Cross-Controller Reset.
+async fn reset(by: &Controller, lost: &Controller) -> Result<()> {
+    let identity = lost.identify()?;
+    let (id, random) = (identity.controller_id.get(), identity.instance_random.get());
+    let command = CrossControllerReset::new(id, identity.instance_uniquifier, random);
+    let (_, answer) = by.admin(*command.entry(), Data::None).await;
+    let answer = answer?;
+    let done = answer.status().is_success()
+        && answer.result.get() as u32 & cross_reset_result::IMMEDIATE != 0;
+    ensure!(done, "no reset at once: {answer:?}");
+    Ok(())
 }
 
 async fn broken(queue: &HostQueue, case: &str) -> Result<String> {
@@ -206,33 +286,34 @@ async fn broken(queue: &HostQueue, case: &str) -> Result<String> {
                 queue,
                 0,
                 IoOpcode::READ,
+                0,
                 (lent.address, 1, lent.key ^ 0x5500),
             )?;
         }
         // Less memory than the command says.
         "short-read" => {
             let lent = lend(0, BLOCK_BYTES, true)?;
-            keyed(queue, 0, IoOpcode::READ, (lent.address, 16, lent.key))?;
+            keyed(queue, 0, IoOpcode::READ, 0, (lent.address, 16, lent.key))?;
         }
         "short-write" => {
             let lent = lend(0, BLOCK_BYTES, false)?;
-            keyed(queue, 0, IoOpcode::WRITE, (lent.address, 16, lent.key))?;
+            keyed(queue, 0, IoOpcode::WRITE, 0, (lent.address, 16, lent.key))?;
         }
         // Memory that may only be read is to be written, and the other way round.
         "read-only" => {
             let lent = lend(0, BLOCK_BYTES, false)?;
-            keyed(queue, 0, IoOpcode::READ, (lent.address, 1, lent.key))?;
+            keyed(queue, 0, IoOpcode::READ, 0, (lent.address, 1, lent.key))?;
         }
         "write-only" => {
             let lent = lend(0, BLOCK_BYTES, true)?;
-            keyed(queue, 0, IoOpcode::WRITE, (lent.address, 1, lent.key))?;
+            keyed(queue, 0, IoOpcode::WRITE, 0, (lent.address, 1, lent.key))?;
         }
         "short-capsule" => queue.send(0, &[0; 40], &[])?,
         "taken-back" => return taken_back(queue, lend(0, 256 * BLOCK_BYTES, true)?).await,
         // Twice as many commands as there may be.
         "too-many" => {
             for place in 0..2 * DEPTH {
-                keyed(queue, place, IoOpcode::FLUSH, (0, 0, 0))?;
+                keyed(queue, place, IoOpcode::FLUSH, 0, (0, 0, 0))?;
             }
             return answers(queue, usize::from(2 * DEPTH)).await;
         }
@@ -245,7 +326,7 @@ async fn broken(queue: &HostQueue, case: &str) -> Result<String> {
                 } else {
                     IoOpcode::WRITE
                 };
-                keyed(queue, place, opcode, (lent.address, 16, lent.key))?;
+                keyed(queue, place, opcode, 0, (lent.address, 16, lent.key))?;
             }
             return Ok("gone".to_owned());
         }
@@ -256,7 +337,7 @@ async fn broken(queue: &HostQueue, case: &str) -> Result<String> {
 
 /// Takes memory back that the node may be writing to: nothing is written there from then on.
 async fn taken_back(queue: &HostQueue, lent: rdma::Remote) -> Result<String> {
-    keyed(queue, 0, IoOpcode::READ, (lent.address, 256, lent.key))?;
+    keyed(queue, 0, IoOpcode::READ, 0, (lent.address, 256, lent.key))?;
     // Not before the node has begun, as far as one can tell.
     yield_now().await;
     let buffer = queue.reclaim(0).context("a buffer was lent")?;
@@ -270,16 +351,17 @@ async fn taken_back(queue: &HostQueue, lent: rdma::Remote) -> Result<String> {
     Ok(ended)
 }
 
-/// Sends a command whose data is `blocks` blocks at an address, by a key.
+/// Sends a command for the block `at`, whose data is `blocks` blocks at an address, by a key.
 fn keyed(
     queue: &HostQueue,
     place: u16,
     opcode: IoOpcode,
+    at: u64,
     (address, blocks, key): (u64, u32, u32),
 ) -> Result<()> {
     let bytes = blocks * BLOCK_BYTES as u32;
     let data = KeyedDataBlock::new(address, bytes, key, false).descriptor();
-    let mut entry = *ReadWrite::new(opcode, 2, 0, blocks.max(1), data).entry();
+    let mut entry = *ReadWrite::new(opcode, 2, at, blocks.max(1), data).entry();
     entry.command_id = place.into();
     queue.send(place, entry.as_bytes(), &[])?;
     Ok(())

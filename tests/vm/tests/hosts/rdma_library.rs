@@ -73,6 +73,7 @@ pub fn scenario(guest: &mut Guest, node: Node) {
     experiment(guest);
     proved(guest);
     restarted(guest);
+    lost(guest);
     broken(guest);
     memory_limit(guest);
     over_linux(guest);
@@ -225,6 +226,23 @@ fn restarted(guest: &mut Guest) {
         "a host dies in the middle",
         "sleep 5; kill -9 $(cat /run/killed.pid)",
     );
+    no_sessions(guest);
+}
+
+/// What a host sent by a path over RDMA that it takes for lost overwrites what it wrote since by
+/// the one over TCP, unless it had the lost controller reset by the other.
+fn lost(guest: &mut Guest) {
+    for (case, ends) in [
+        ("lost", "landed"),
+        ("reset", "kept-out"),
+        ("reset-under-way", "kept-out"),
+    ] {
+        let said = guest.check(
+            &format!("a lost path: {case}"),
+            &format!("{HOST} {case} 10.99.0.1:4420 {NQN} 127.0.0.1:4420"),
+        );
+        assert_eq!(said.trim(), ends, "{case}");
+    }
     no_sessions(guest);
 }
 
