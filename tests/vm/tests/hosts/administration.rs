@@ -5,7 +5,35 @@ use vm::{Guest, Node};
 /// Blocks of 4,096 bytes in a namespace of 64 MiB.
 const BLOCKS: u32 = 16_384;
 
+/// What nvme-cli says of what it has done. Version 3 says it when it is verbose, which 2 cannot be.
+struct Words {
+    options: &'static str,
+    success: &'static str,
+    nsid: &'static str,
+}
+
+const OF_2: Words = Words {
+    options: "",
+    success: "Success",
+    nsid: "nsid:",
+};
+
+const OF_3: Words = Words {
+    options: "--verbose",
+    success: "success",
+    nsid: "nsid: ",
+};
+
 pub fn scenario(guest: &mut Guest, node: Node) {
+    let version = guest.check("nvme version", "nvme version");
+    let Words {
+        options,
+        success,
+        nsid,
+    } = match version.contains("version 3") {
+        true => OF_3,
+        false => OF_2,
+    };
     node.add_administered_drive("modelled")
         .expect("the node adds it");
     let nqn = node.drive("modelled");
@@ -29,6 +57,10 @@ pub fn scenario(guest: &mut Guest, node: Node) {
             );
         }
         said
+    };
+    let change = |guest: &mut Guest, question: &str, wanted: &str| {
+        let question = format!("{question} {options}");
+        ask(guest, &question, &[success, wanted]);
     };
     let refuse = |guest: &mut Guest, question: &str, reason: &str| {
         let script = format!("{drive}nvme {question}");
@@ -54,9 +86,9 @@ pub fn scenario(guest: &mut Guest, node: Node) {
     ask(guest, "endurance-log $drive --group-id=1", &["endurance"]);
     refuse(guest, &create(1, 0), "insufficient capacity");
 
-    ask(guest, "delete-ns $drive -n 1", &["Success"]);
-    ask(guest, &create(BLOCKS, 0), &["Success", "nsid:1"]);
-    ask(guest, &create(BLOCKS, 1), &["nsid:2"]);
+    change(guest, "delete-ns $drive -n 1", "");
+    change(guest, &create(BLOCKS, 0), &format!("{nsid}1"));
+    change(guest, &create(BLOCKS, 1), &format!("{nsid}2"));
     refuse(guest, &create(BLOCKS, 2), "format");
     ask(guest, "list-ns $drive --all", &["0x1", "0x2"]);
     let attached = ask(guest, "list-ns $drive", &[]);
@@ -69,7 +101,7 @@ pub fn scenario(guest: &mut Guest, node: Node) {
         &format!("! nvme-device {nqn} 1"),
     );
     refuse(guest, "attach-ns $drive -n 9 -c $id", "invalid");
-    ask(guest, "attach-ns $drive -n 1 -c $id", &["Success"]);
+    change(guest, "attach-ns $drive -n 1 -c $id", "");
     refuse(guest, "attach-ns $drive -n 1 -c $id", "already");
     ask(guest, "ns-rescan $drive", &[]);
     use_it(guest, &nqn);
@@ -82,15 +114,15 @@ pub fn scenario(guest: &mut Guest, node: Node) {
         "the drive counts what it took:\n{said}"
     );
 
-    ask(guest, "detach-ns $drive -n 1 -c $id", &["Success"]);
+    change(guest, "detach-ns $drive -n 1 -c $id", "");
     guest.eventually(
         "the block device goes",
         10,
         &format!("! nvme-device {nqn} 1"),
     );
     refuse(guest, "detach-ns $drive -n 1 -c $id", "not attached");
-    ask(guest, "delete-ns $drive -n 1", &["Success"]);
-    ask(guest, "delete-ns $drive -n 2", &["Success"]);
+    change(guest, "delete-ns $drive -n 1", "");
+    change(guest, "delete-ns $drive -n 2", "");
     let events = node.command("event list").expect("the node tells");
     assert!(events.contains("attached namespace 1"), "{events}");
 

@@ -216,6 +216,11 @@ mod by_nvme_cli_3 {
     }
 
     #[test]
+    fn administration() {
+        run("administration", nvme_cli::administration);
+    }
+
+    #[test]
     fn reservations() {
         run("reservations", nvme_cli::reservations);
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 use vm::{Guest, Node};
 
-use crate::{authentication, queries, reservations, tls, tools};
+use crate::{administration, authentication, queries, reservations, tls, tools};
 
 /// Of the archive's newest, which has nvme-cli 3.
 const PACKAGES: [&str; 1] = ["nvme-cli"];
@@ -73,6 +73,11 @@ fn connects(guest: &mut Guest, node: &Node, step: &str, secret: &str) {
 pub fn authentication(guest: &mut Guest, node: Node) {
     install(guest);
     authentication::proofs(guest, &node);
+}
+
+pub fn administration(guest: &mut Guest, node: Node) {
+    install(guest);
+    administration::scenario(guest, node);
 }
 
 pub fn reservations(guest: &mut Guest, node: Node) {
