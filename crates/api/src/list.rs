@@ -54,9 +54,9 @@ impl<T> List<T> {
             K::from_str(text).map_err(|_| ErrorBody::invalid("after", message))
         });
         let after = after.transpose()?;
-        let later = |item: &T| after.as_ref().is_none_or(|after| key(item) > *after);
+        let before = after.map_or(0, |after| items.partition_point(|item| key(item) <= after));
         let limit = limit as usize;
-        let mut items: Vec<T> = items.into_iter().filter(later).take(limit + 1).collect();
+        let mut items: Vec<T> = items.into_iter().skip(before).take(limit + 1).collect();
         let more = items.len() > limit;
         items.truncate(limit);
         let next = items

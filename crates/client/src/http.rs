@@ -252,7 +252,10 @@ impl Client {
             return Err(self.refusal(response));
         }
         let body = response.body_mut().with_config().limit(RESPONSE_BYTES_MAX);
-        body.read_json().map_err(|error| self.unreachable(&error))
+        // Several times as fast as from a reader, which is asked for each byte.
+        let body = body.read_to_vec();
+        let read = body.and_then(|body| serde_json::from_slice(&body).map_err(ureq::Error::Json));
+        read.map_err(|error| self.unreachable(&error))
     }
 
     /// What the node said instead of succeeding; an answer without our error shape comes from

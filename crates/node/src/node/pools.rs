@@ -169,6 +169,28 @@ impl Node {
         .await
     }
 
+    /// Those of these volumes that a pool has, each with the snapshot that it began as, if that is
+    /// still there.
+    pub async fn pool_volumes(
+        &self,
+        pool: &str,
+        volumes: Vec<VolumeId>,
+    ) -> Result<Vec<(VolumeInfo, Option<SnapshotInfo>)>, NodeError> {
+        let pool = pool.to_owned();
+        self.run(move |layout| async move {
+            let read = move |pool: pool::Pool<_>| async move {
+                let told = |id| {
+                    let info = pool.volume_info(id)?;
+                    let origin = info.origin.and_then(|origin| pool.snapshot_info(origin));
+                    Some((info, origin))
+                };
+                Ok(volumes.into_iter().filter_map(told).collect())
+            };
+            layout.with_pool(pool, read).await
+        })
+        .await
+    }
+
     /// Whose every block of a pool is; reads the maps of volumes that have snapshots or clones.
     pub async fn pool_accounting(&self, pool: &str) -> Result<Accounting, NodeError> {
         let pool = pool.to_owned();

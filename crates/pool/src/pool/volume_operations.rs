@@ -402,32 +402,30 @@ impl<D: BlockDevice + 'static> Pool<D> {
 
     /// Every volume.
     pub fn volumes(&self) -> Vec<VolumeInfo> {
-        let state = self.coordinator.shard.state.borrow();
-        let info = |(id, volume): (&VolumeId, &Volume)| VolumeInfo {
-            id: *id,
-            name: volume.name.clone(),
-            bytes: volume.blocks * BLOCK_BYTES as u64,
-            unique_bytes: state.tables.own_blocks(volume.layer) * BLOCK_BYTES as u64,
-            reserved: volume.reserved,
-            origin: volume.origin,
-            attributes: volume.attributes.clone(),
-        };
-        state.tables.volumes.iter().map(info).collect()
+        let tables = &self.coordinator.shard.state.borrow().tables;
+        let info = |(id, volume): (&VolumeId, &Volume)| VolumeInfo::of(tables, *id, volume);
+        tables.volumes.iter().map(info).collect()
+    }
+
+    /// One volume.
+    pub fn volume_info(&self, id: VolumeId) -> Option<VolumeInfo> {
+        let tables = &self.coordinator.shard.state.borrow().tables;
+        let volume = tables.volumes.get(id)?;
+        Some(VolumeInfo::of(tables, id, volume))
     }
 
     /// Every snapshot.
     pub fn snapshots(&self) -> Vec<SnapshotInfo> {
-        let state = self.coordinator.shard.state.borrow();
-        let info = |(id, snapshot): (&SnapshotId, &Snapshot)| SnapshotInfo {
-            id: *id,
-            name: snapshot.name.clone(),
-            bytes: snapshot.blocks * BLOCK_BYTES as u64,
-            volume: snapshot.volume,
-            taken: snapshot
-                .taken
-                .and_then(|taken| SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(taken))),
-        };
-        state.tables.snapshots.iter().map(info).collect()
+        let tables = &self.coordinator.shard.state.borrow().tables;
+        let info = |(id, snapshot): (&SnapshotId, &Snapshot)| SnapshotInfo::of(*id, snapshot);
+        tables.snapshots.iter().map(info).collect()
+    }
+
+    /// One snapshot.
+    pub fn snapshot_info(&self, id: SnapshotId) -> Option<SnapshotInfo> {
+        let tables = &self.coordinator.shard.state.borrow().tables;
+        let snapshot = tables.snapshots.get(id)?;
+        Some(SnapshotInfo::of(id, snapshot))
     }
 
     /// A volume to read and write.
@@ -440,6 +438,34 @@ impl<D: BlockDevice + 'static> Pool<D> {
     pub fn snapshot_device(&self, id: SnapshotId) -> Result<PoolVolume<D>, PoolError> {
         PoolVolume::new(self.coordinator.shard.clone(), Holder::Snapshot(id))
             .ok_or(PoolError::NotFound("snapshot"))
+    }
+}
+
+impl VolumeInfo {
+    fn of(tables: &Tables, id: VolumeId, volume: &Volume) -> VolumeInfo {
+        VolumeInfo {
+            id,
+            name: volume.name.clone(),
+            bytes: volume.blocks * BLOCK_BYTES as u64,
+            unique_bytes: tables.own_blocks(volume.layer) * BLOCK_BYTES as u64,
+            reserved: volume.reserved,
+            origin: volume.origin,
+            attributes: volume.attributes.clone(),
+        }
+    }
+}
+
+impl SnapshotInfo {
+    fn of(id: SnapshotId, snapshot: &Snapshot) -> SnapshotInfo {
+        SnapshotInfo {
+            id,
+            name: snapshot.name.clone(),
+            bytes: snapshot.blocks * BLOCK_BYTES as u64,
+            volume: snapshot.volume,
+            taken: snapshot
+                .taken
+                .and_then(|taken| SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(taken))),
+        }
     }
 }
 

@@ -14,7 +14,8 @@ pub(super) mod told;
 use std::collections::BTreeSet;
 
 use api::{
-    ANY_HOST, ErrorBody, ErrorCode, Limits, Name, ObjectState, Severity, Size, Volume, VolumeSpec,
+    ANY_HOST, Caller, ErrorBody, ErrorCode, Limits, List, Name, ObjectState, PageQuery, Severity,
+    Size, Volume, VolumeSpec,
 };
 use node::{AllowedHosts, Backing, NodeError, Taking, VolumeId};
 use uuid::Uuid;
@@ -36,12 +37,21 @@ impl Control {
     /// Every volume, by name.
     pub async fn volumes(&self) -> Vec<Volume> {
         let objects = self.objects.seen();
-        let mut told = Told::default();
-        let mut volumes = Vec::with_capacity(objects.volumes.len());
-        for (name, entry) in objects.volumes.iter() {
-            volumes.push(self.shown_beside(&mut told, name, entry).await);
-        }
-        volumes
+        self.shown_volumes(objects.volumes.iter().collect()).await
+    }
+
+    /// The volumes that a caller may know of, by name: the part that `query` asks for.
+    pub async fn volumes_for(
+        &self,
+        caller: &Caller,
+        query: &PageQuery,
+    ) -> Result<List<Volume>, ErrorBody> {
+        let objects = self.objects.seen();
+        let known = objects.volumes.iter();
+        let known = known.filter(|(_, entry)| caller.sees(entry.record.tenant.as_ref()));
+        let List { items, next } = List::page(known.collect(), query, |(name, _)| (*name).clone())?;
+        let items = self.shown_volumes(items).await;
+        Ok(List { items, next })
     }
 
     /// One volume.
@@ -104,8 +114,8 @@ impl Control {
         match &entry.record.place {
             Place::Drive(_) => Some(false),
             Place::Pool { .. } => {
-                let info = Told::default().info(self, entry).await;
-                info.map(|info| info.reserved)
+                let told = Told::of(self, [entry]).await;
+                told.info(entry).map(|info| info.reserved)
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! A tag has two halves: of what somebody made, and of all that the answer said. A change is made
 //! or not by the first: what a pool does by itself is no reason to refuse one. A reader is told
-//! that nothing is new by both.
+//! that nothing is new by both. A list, which nobody makes, has the second alone.
 
 use api::{ErrorBody, ErrorCode};
 use axum::body::Body;
@@ -31,20 +31,31 @@ const OBSERVED: [&str; 13] = [
     "standing",
 ];
 
-/// The answer with the tag of the object that it shows.
+/// How an [`api::List`] begins. One may have a thousand objects: reading it again to leave out some
+/// of their properties would take longer than to list them.
+const LIST: &[u8] = br#"{"items":["#;
+
+/// The answer with the tag of the object, or the list, that it shows.
 pub async fn tagged(answer: Response) -> Result<Response, ErrorBody> {
     let (mut parts, body) = answer.into_parts();
     let body = body.collect().await.map(|body| body.to_bytes());
     let body = body.map_err(|error| ErrorBody::new(ErrorCode::Internal, error.to_string()))?;
-    if let Ok(mut object @ Value::Object(_)) = serde_json::from_slice(&body) {
-        let all = digest(&body);
-        leave_out_observed(&mut object);
-        let made = digest(object.to_string().as_bytes());
-        if let Ok(tag) = HeaderValue::try_from(format!("\"{made}.{all}\"")) {
-            parts.headers.insert(header::ETAG, tag);
-        }
+    if let Some(tag) = tag_of(&body)
+        && let Ok(tag) = HeaderValue::try_from(tag)
+    {
+        parts.headers.insert(header::ETAG, tag);
     }
     Ok(Response::from_parts(parts, body.into()))
+}
+
+fn tag_of(body: &[u8]) -> Option<String> {
+    if body.starts_with(LIST) {
+        return Some(format!("\"{}\"", digest(body)));
+    }
+    let mut object = serde_json::from_slice(body).ok().filter(Value::is_object)?;
+    leave_out_observed(&mut object);
+    let made = digest(object.to_string().as_bytes());
+    Some(format!("\"{made}.{}\"", digest(body)))
 }
 
 /// The answer, or that it is still what the client has: one of `known`.
@@ -138,6 +149,25 @@ mod tests {
         assert!(names_object(&named, &pool(2, 3, "d0").await));
         assert!(!names_object(&named, &pool(1, 0, "d1").await));
         assert!(!names_object(&["*".to_owned()], &None));
+    }
+
+    /// A list says that it is another one when anything of it is.
+    #[tokio::test]
+    async fn a_list_has_a_tag_of_all_that_it_says() {
+        let list = |state: &str| api::List {
+            items: vec![json!({ "name": "a", "state": state })],
+            next: None,
+        };
+        let tag_of = async |state| tag(serde_json::to_value(list(state)).unwrap()).await;
+        let online = tag_of("online").await.unwrap();
+        assert!(!online.contains('.'), "{online}");
+        assert_eq!(tag_of("online").await.unwrap(), online);
+        assert_ne!(tag_of("offline").await.unwrap(), online);
+        assert!(
+            serde_json::to_vec(&list("online"))
+                .unwrap()
+                .starts_with(LIST)
+        );
     }
 
     /// A reader is told of everything.

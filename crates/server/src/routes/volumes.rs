@@ -21,11 +21,7 @@ pub async fn list(
     Extension(caller): Extension<Caller>,
     Parameters(query): Parameters<PageQuery>,
 ) -> Answer<List<Volume>> {
-    let mut volumes = control.volumes().await;
-    volumes.retain(|volume| caller.sees(volume.tenant.as_ref()));
-    Ok(Json(List::page(volumes, &query, |volume| {
-        volume.name.clone()
-    })?))
+    Ok(Json(control.volumes_for(&caller, &query).await?))
 }
 
 /// One volume

@@ -1,26 +1,26 @@
-//! What pools tell of what is in them, asked once of each for any number of volumes.
+//! What pools tell of volumes that are in them: each pool is asked once for any number of them.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::sync::Arc;
 
 use api::{Name, ObjectState, Volume};
-use node::{SnapshotId, SnapshotInfo, VolumeId, VolumeInfo};
+use node::{SnapshotInfo, VolumeId, VolumeInfo};
 
 use crate::control::pools::why_offline;
-use crate::control::{Control, VolumeEntry, volumes};
+use crate::control::{Control, Objects, VolumeEntry, volumes};
 use crate::state::Place;
 
-/// What pools told so far. For one answer: it does not follow what changes.
-#[derive(Default)]
+/// What pools told of some volumes. For one answer: it does not follow what changes.
 pub(in crate::control) struct Told {
+    objects: Arc<Objects>,
     /// Nothing of a pool that is not open.
-    pools: BTreeMap<Name, Contents>,
+    pools: BTreeMap<Name, OfPool>,
 }
 
-/// The volumes and snapshots of one pool.
-pub(in crate::control) struct Contents {
-    volumes: BTreeMap<VolumeId, VolumeInfo>,
-    snapshots: BTreeMap<SnapshotId, SnapshotInfo>,
+/// What one pool told.
+struct OfPool {
+    /// Volumes, each with the snapshot that it began as, if that is still there.
+    volumes: BTreeMap<VolumeId, (VolumeInfo, Option<SnapshotInfo>)>,
     /// Why it is offline though it is open.
     offline: Option<String>,
 }
@@ -32,83 +32,87 @@ impl Control {
         name: &Name,
         entry: &VolumeEntry,
     ) -> Volume {
-        self.shown_beside(&mut Told::default(), name, entry).await
+        Told::of(self, [entry]).await.shown(name, entry)
     }
 
-    /// The same, as one of many.
-    pub(in crate::control) async fn shown_beside(
-        &self,
-        told: &mut Told,
-        name: &Name,
-        entry: &VolumeEntry,
-    ) -> Volume {
-        let mut volume = volumes::shown(name, entry);
-        if let Place::Pool {
-            name: pool,
-            volume: id,
-        } = &entry.record.place
-        {
-            let objects = self.objects.seen();
-            let scrub = objects.pools.get(pool).map(|entry| &entry.record.scrub);
-            volume.lost_blocks = scrub.map_or(0, |scrub| scrub.lost_of(VolumeId(*id)));
-            drop(objects);
-            let contents = told.of(self, pool).await;
-            if let Some(info) = contents.volume(VolumeId(*id)) {
-                volume.reserved = info.reserved;
-                let origin = info
-                    .origin
-                    .and_then(|origin| contents.snapshot_name(origin));
-                volume.origin = origin.map(str::to_owned);
-            }
-            if let (None, Some(reason)) = (&volume.reason, &contents.offline) {
-                volume.state = ObjectState::Offline;
-                volume.reason = Some(format!("pool {pool} is offline: {reason}"));
-            }
-        }
-        volume
+    /// Volumes as clients see them.
+    pub(super) async fn shown_volumes(&self, entries: Vec<(&Name, &VolumeEntry)>) -> Vec<Volume> {
+        let told = Told::of(self, entries.iter().map(|(_, entry)| *entry)).await;
+        let shown = |(name, entry)| told.shown(name, entry);
+        entries.into_iter().map(shown).collect()
     }
 }
 
 impl Told {
-    /// What the pool of a volume says of it, if it is in one that is open.
-    pub(in crate::control) async fn info(
-        &mut self,
+    /// Asks the pools of these volumes.
+    pub(in crate::control) async fn of(
         control: &Control,
-        entry: &VolumeEntry,
-    ) -> Option<VolumeInfo> {
+        entries: impl IntoIterator<Item = &VolumeEntry>,
+    ) -> Told {
+        let mut wanted = BTreeMap::<Name, Vec<VolumeId>>::new();
+        for entry in entries {
+            let Place::Pool { name, volume } = &entry.record.place else {
+                continue;
+            };
+            match wanted.get_mut(name) {
+                Some(volumes) => volumes.push(VolumeId(*volume)),
+                None => drop(wanted.insert(name.clone(), vec![VolumeId(*volume)])),
+            }
+        }
+        let mut pools = BTreeMap::new();
+        for (pool, volumes) in wanted {
+            let told = control.node.pool_volumes(pool.as_str(), volumes).await;
+            let volumes = told.unwrap_or_default().into_iter();
+            let facts = control.node.pool_seen(pool.as_str()).await;
+            let of_pool = OfPool {
+                volumes: volumes.map(|told| (told.0.id, told)).collect(),
+                offline: facts.ok().as_ref().and_then(why_offline),
+            };
+            pools.insert(pool, of_pool);
+        }
+        Told {
+            objects: control.objects.seen(),
+            pools,
+        }
+    }
+
+    /// What the pool of a volume says of it, if it is in one that is open.
+    pub(in crate::control) fn info(&self, entry: &VolumeEntry) -> Option<&VolumeInfo> {
         let Place::Pool { name, volume } = &entry.record.place else {
             return None;
         };
-        let contents = self.of(control, name).await;
-        contents.volume(VolumeId(*volume)).cloned()
+        let (info, _) = self.pools.get(name)?.volumes.get(&VolumeId(*volume))?;
+        Some(info)
     }
 
-    /// What is in a pool; it is asked if it was not before.
-    pub(in crate::control) async fn of(&mut self, control: &Control, pool: &Name) -> &Contents {
-        match self.pools.entry(pool.clone()) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(unknown) => {
-                let told = control.node.pool_contents(pool.as_str()).await;
-                let (volumes, snapshots) = told.unwrap_or_default();
-                let facts = control.node.pool_seen(pool.as_str()).await;
-                unknown.insert(Contents {
-                    offline: facts.ok().as_ref().and_then(why_offline),
-                    volumes: volumes.into_iter().map(|info| (info.id, info)).collect(),
-                    snapshots: snapshots.into_iter().map(|info| (info.id, info)).collect(),
-                })
-            }
+    /// One of the volumes as clients see it.
+    fn shown(&self, name: &Name, entry: &VolumeEntry) -> Volume {
+        let mut volume = volumes::shown(name, entry);
+        let Place::Pool {
+            name: pool,
+            volume: id,
+        } = &entry.record.place
+        else {
+            return volume;
+        };
+        let id = VolumeId(*id);
+        let scrub = self
+            .objects
+            .pools
+            .get(pool)
+            .map(|entry| &entry.record.scrub);
+        volume.lost_blocks = scrub.map_or(0, |scrub| scrub.lost_of(id));
+        let Some(told) = self.pools.get(pool) else {
+            return volume;
+        };
+        if let Some((info, origin)) = told.volumes.get(&id) {
+            volume.reserved = info.reserved;
+            volume.origin = origin.as_ref().map(|origin| origin.name.clone());
         }
-    }
-}
-
-impl Contents {
-    /// A volume, if the pool is open and has it.
-    pub(in crate::control) fn volume(&self, id: VolumeId) -> Option<&VolumeInfo> {
-        self.volumes.get(&id)
-    }
-
-    /// What a snapshot is called.
-    pub(in crate::control) fn snapshot_name(&self, id: SnapshotId) -> Option<&str> {
-        self.snapshots.get(&id).map(|info| info.name.as_str())
+        if let (None, Some(reason)) = (&volume.reason, &told.offline) {
+            volume.state = ObjectState::Offline;
+            volume.reason = Some(format!("pool {pool} is offline: {reason}"));
+        }
+        volume
     }
 }
