@@ -54,6 +54,10 @@ impl<T> List<T> {
             K::from_str(text).map_err(|_| ErrorBody::invalid("after", message))
         });
         let after = after.transpose()?;
+        debug_assert!(
+            items.is_sorted_by_key(&key),
+            "a page follows from the order"
+        );
         let before = after.map_or(0, |after| items.partition_point(|item| key(item) <= after));
         let limit = limit as usize;
         let mut items: Vec<T> = items.into_iter().skip(before).take(limit + 1).collect();
