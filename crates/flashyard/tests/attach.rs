@@ -263,8 +263,8 @@ fn what_serves_it_goes_on_by_another_port() {
         assert_eq!(host.node.client().sessions().unwrap().items.len(), 1);
     }
     drop(disk);
-    let of = format!("if={}", device.display());
-    let found = tool("dd", &[&of, "bs=4k", "skip=2", "count=1", "iflag=direct"]);
+    let from = format!("if={}", device.display());
+    let found = tool("dd", &[&from, "bs=4k", "skip=2", "count=1", "iflag=direct"]);
     assert_eq!(found.as_bytes(), [3; 4096]);
     assert!(host.run(&["detach", "data"]).status.success());
     host.assert_gone();

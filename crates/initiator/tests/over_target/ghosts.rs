@@ -6,23 +6,18 @@ use std::time::Duration;
 
 use block::{BlockDevice, Buffer, Durability, IoError, Lba};
 use drive::Drive;
-use initiator::{ConnectOptions, Namespace, Reconnect};
+use initiator::{ConnectOptions, Namespace};
 use nvme_target::{ControllerIds, Links, NodeIdentity, TargetSettings};
 use reactor::{now, sim, sleep, spawn};
 
-use crate::{Server, faulty, options, simulate};
+use crate::{Server, faulty, persistent, simulate};
 
 const BLOCK: Lba = Lba(3);
 
-fn persistent(keep_alive: Duration) -> ConnectOptions {
+fn noticing(keep_alive: Duration) -> ConnectOptions {
     ConnectOptions {
         keep_alive: Some(keep_alive),
-        reconnect: Some(Reconnect {
-            delay: Duration::from_millis(20),
-            controller_loss_timeout: Duration::from_secs(600),
-            afterwards: None,
-        }),
-        ..options()
+        ..persistent(600)
     }
 }
 
@@ -46,7 +41,7 @@ fn nothing_is_written_while_a_lost_controller_has_a_write_under_way() {
         simulate(seed, async move {
             let (drive, control) = faulty(64, seed);
             let server = Server::start(TargetSettings::default(), 4420, drive);
-            let namespace = server.namespace(persistent(Duration::from_secs(5))).await;
+            let namespace = server.namespace(noticing(Duration::from_secs(5))).await;
             let held = Duration::from_secs(5);
             // The drive waits for half of it before it writes, and then for half of what is said.
             control.set_delay(2 * held..2 * held + Duration::from_millis(1));
@@ -87,7 +82,7 @@ fn a_controller_that_cannot_be_reset_is_waited_for() {
             Server::over(links, TargetSettings::default(), 4420, Rc::clone(drive))
         };
         let server = start(1, &drive);
-        let namespace = server.namespace(persistent(Duration::from_secs(5))).await;
+        let namespace = server.namespace(noticing(Duration::from_secs(5))).await;
         write(&namespace, 1).await.unwrap();
         server.target.shutdown(Duration::from_millis(1)).await;
         drop(server);
@@ -110,7 +105,7 @@ fn an_acknowledged_write_is_never_overtaken_by_an_earlier_one() {
         simulate(seed, async move {
             let (drive, control) = faulty(64, seed);
             let server = Server::start(TargetSettings::default(), 4420, drive);
-            let namespace = server.namespace(persistent(Duration::from_secs(2))).await;
+            let namespace = server.namespace(noticing(Duration::from_secs(2))).await;
             let trouble = spawn(async move {
                 loop {
                     sleep(Duration::from_millis(sim::random_below(3000))).await;

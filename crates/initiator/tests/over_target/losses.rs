@@ -6,35 +6,20 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use access::AllowedHosts;
-use block::conformance::{Plan, check};
 use block::{BlockDevice, Buffer, Durability, IoError, Lba};
 use initiator::{ConnectOptions, Controller, Error, LossReason, Reconnect, State};
 use nvme::Status;
 use nvme_target::{PathState, TargetSettings};
 use reactor::{now, sim, sleep, spawn};
 
-use crate::{SUBSYSTEM, Server, faulty, memory, options, simulate};
-
-fn persistent() -> ConnectOptions {
-    let delay = Duration::from_millis(20);
-    let controller_loss_timeout = Duration::from_secs(60);
-    let reconnect = Some(Reconnect {
-        delay,
-        controller_loss_timeout,
-        afterwards: None,
-    });
-    ConnectOptions {
-        reconnect,
-        ..options()
-    }
-}
+use crate::{SUBSYSTEM, Server, faulty, keeps_the_contract, memory, options, persistent, simulate};
 
 #[test]
 fn connections_reset_at_any_moment_do_not_show() {
     for seed in 0..25 {
         simulate(seed, async move {
             let server = Server::memory(4096, 1024);
-            let namespace = server.namespace(persistent()).await;
+            let namespace = server.namespace(persistent(60)).await;
             let resets = Rc::new(Cell::new(0));
             let counter = Rc::clone(&resets);
             let nuisance = spawn(async move {
@@ -46,11 +31,7 @@ fn connections_reset_at_any_moment_do_not_show() {
                 }
             })
             .cancel_on_drop();
-            let plan = Plan {
-                operations: 200,
-                ..Plan::quick(seed)
-            };
-            check(&namespace, plan).await.unwrap();
+            keeps_the_contract(&namespace, seed).await;
             drop(nuisance);
             assert!(resets.get() > 0);
         });
@@ -63,7 +44,7 @@ fn a_target_that_restarts_is_ridden_out() {
         simulate(seed, async move {
             let drive = Rc::new(memory(4096, 1024));
             let server = Server::start(TargetSettings::default(), 4420, Rc::clone(&drive));
-            let namespace = server.namespace(persistent()).await;
+            let namespace = server.namespace(persistent(60)).await;
             let writer = spawn({
                 let namespace = namespace.clone();
                 async move {
@@ -148,7 +129,7 @@ fn a_silent_network_is_noticed_by_the_keep_alive() {
 fn a_target_that_never_comes_back_is_given_up() {
     simulate(5, async {
         let server = Server::memory(4096, 64);
-        let mut way = persistent();
+        let mut way = persistent(60);
         way.reconnect = Some(Reconnect {
             delay: Duration::from_secs(1),
             controller_loss_timeout: Duration::from_secs(10),
@@ -222,16 +203,14 @@ fn dropping_the_last_handle_disconnects() {
     });
 }
 
+/// As [`persistent`], and tried again at such times once it was given up.
 fn patient(seconds: u64, afterwards: Option<Duration>) -> ConnectOptions {
-    let reconnect = Some(Reconnect {
-        delay: Duration::from_millis(20),
-        controller_loss_timeout: Duration::from_secs(seconds),
+    let mut way = persistent(seconds);
+    way.reconnect = way.reconnect.map(|policy| Reconnect {
         afterwards,
+        ..policy
     });
-    ConnectOptions {
-        reconnect,
-        ..options()
-    }
+    way
 }
 
 /// A namespace that is not ready is waited for as long as a lost controller is. After that every
@@ -240,7 +219,7 @@ fn patient(seconds: u64, afterwards: Option<Duration>) -> ConnectOptions {
 fn what_may_pass_is_waited_for() {
     simulate(9, async {
         let server = Server::memory(4096, 64);
-        let namespace = server.namespace(patient(60, None)).await;
+        let namespace = server.namespace(persistent(60)).await;
         let path = |state| server.target.set_path_state(1, state).unwrap();
         let write = || {
             let namespace = namespace.clone();
@@ -275,7 +254,7 @@ fn a_volume_that_is_not_served_yet_is_waited_for() {
     simulate(10, async {
         let drive = Rc::new(memory(4096, 64));
         let server = Server::start(TargetSettings::default(), 4420, Rc::clone(&drive));
-        let namespace = server.namespace(patient(60, None)).await;
+        let namespace = server.namespace(persistent(60)).await;
         let nqn = SUBSYSTEM.parse().unwrap();
         server.target.remove_subsystem(&nqn).await.unwrap();
         sleep(Duration::from_secs(5)).await;

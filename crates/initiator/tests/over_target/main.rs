@@ -19,8 +19,9 @@ use std::time::Duration;
 
 use access::{AllowedHosts, Nqn};
 use block::Geometry;
+use block::conformance::{Plan, check};
 use drive::{Drive, FaultyDrive, MemoryDrive};
-use initiator::{ConnectOptions, Controller, Namespace};
+use initiator::{ConnectOptions, Controller, Namespace, Reconnect};
 use nvme_target::{
     AnaGroupId, Links, NamespaceSettings, PortSet, PortSettings, SubsystemSettings, Target,
     TargetSettings,
@@ -112,6 +113,27 @@ impl Server {
 
 pub(crate) fn options() -> ConnectOptions {
     ConnectOptions::new(HOST)
+}
+
+/// A lost controller is connected to again, for so long.
+pub(crate) fn persistent(seconds: u64) -> ConnectOptions {
+    ConnectOptions {
+        reconnect: Some(Reconnect {
+            delay: Duration::from_millis(20),
+            controller_loss_timeout: Duration::from_secs(seconds),
+            afterwards: None,
+        }),
+        ..options()
+    }
+}
+
+/// I/O of every kind is what the contract of devices says.
+pub(crate) async fn keeps_the_contract(namespace: &Namespace, seed: u64) {
+    let plan = Plan {
+        operations: 200,
+        ..Plan::quick(seed)
+    };
+    check(namespace, plan).await.unwrap();
 }
 
 /// A drive in memory.

@@ -5,13 +5,12 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use block::conformance::{Plan, check};
 use block::{BlockDevice, Buffer, Durability, IoError, Lba};
-use initiator::{ConnectOptions, Controller, Endpoint, Error, Namespace, Reconnect, State};
+use initiator::{ConnectOptions, Controller, Endpoint, Error, Namespace, State};
 use nvme_target::{PathState, PortSettings, Transport};
 use reactor::{now, sim, sleep, spawn};
 
-use crate::{SUBSYSTEM, Server, options, simulate};
+use crate::{SUBSYSTEM, Server, keeps_the_contract, persistent, simulate};
 
 /// Numbers of the two ports, which are also that of their addresses less 4419.
 const PORTS: [u16; 2] = [1, 2];
@@ -36,17 +35,6 @@ fn server() -> Server {
     let server = Server::memory(4096, 1024);
     server.target.add_port(port(2)).unwrap();
     server
-}
-
-fn persistent(seconds: u64) -> ConnectOptions {
-    ConnectOptions {
-        reconnect: Some(Reconnect {
-            delay: Duration::from_millis(20),
-            controller_loss_timeout: Duration::from_secs(seconds),
-            afterwards: None,
-        }),
-        ..options()
-    }
 }
 
 async fn connect(ports: &[u16], options: ConnectOptions) -> Result<Namespace, Error> {
@@ -82,11 +70,7 @@ fn a_port_that_goes_does_not_show_while_another_is_there() {
                 }
             })
             .cancel_on_drop();
-            let plan = Plan {
-                operations: 200,
-                ..Plan::quick(seed)
-            };
-            check(&namespace, plan).await.unwrap();
+            keeps_the_contract(&namespace, seed).await;
             drop(nuisance);
         });
     }
