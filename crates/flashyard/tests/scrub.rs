@@ -7,7 +7,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use api::{JobKind, JobState};
-use server::state::{Kind, State};
+use server::state::State;
 use support::{Node, name, text, wait_for, wait_until};
 
 /// Longer than checking an empty pool takes on the slowest machine, and a look of the node.
@@ -23,7 +23,7 @@ fn let_time_pass(node: &mut Node, days: u64) {
         "it counts from when the pool was made"
     );
     record.scrub.since -= days * 24 * 60 * 60;
-    state.put(Kind::Pool, &name("pool"), &record).unwrap();
+    state.put_pool(&name("pool"), None, &record).unwrap();
     drop(state);
     node.start();
 }

@@ -53,7 +53,9 @@ use crate::logging::SetLogLevel;
 use crate::metrics::Figures;
 use crate::replications::ReplicationRecord;
 use crate::reservations;
-use crate::state::{DriveRecord, Identity, Kind, Remembered, State, StateError, VolumeRecord};
+use crate::state::{
+    DriveRecord, Identity, Kind, PoolRecord, Remembered, State, StateError, VolumeRecord,
+};
 use crate::syslog::{Queue, Syslog};
 use crate::tokens::TokenRecord;
 
@@ -286,6 +288,24 @@ impl Control {
             state.put_all(kind, records.iter().map(|(name, record)| (name, record)))
         })
         .await
+    }
+
+    /// Makes a pool durable, of whose volumes the state has those of `before`, if that is known.
+    async fn remember_pool(
+        &self,
+        name: &Name,
+        before: Option<PoolRecord>,
+        now: &PoolRecord,
+    ) -> Result<(), ErrorBody> {
+        let (name, now) = (name.clone(), now.clone());
+        self.with_state(move |state| state.put_pool(&name, before.as_ref(), &now))
+            .await
+    }
+
+    /// Makes it durable that a pool and its volumes are gone.
+    async fn forget_pool(&self, name: &Name) -> Result<(), ErrorBody> {
+        let name = name.clone();
+        self.with_state(move |state| state.remove_pool(&name)).await
     }
 
     /// Makes it durable that `name` is gone.

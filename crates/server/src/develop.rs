@@ -74,7 +74,7 @@ impl Develop {
                 remove(path).map_err(failed(path))?;
             }
             for name in remembered.pools.keys() {
-                state.remove(Kind::Pool, name)?;
+                state.remove_pool(name)?;
             }
             for name in remembered.drives.keys() {
                 state.remove(Kind::Drive, name)?;

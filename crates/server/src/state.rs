@@ -7,12 +7,14 @@ mod audit;
 mod backend;
 mod change;
 mod path;
+mod pools;
 mod read;
 mod seal;
 mod store;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use api::{
     BlockSize, DriveSpec, Grant, HostKeySpec, HostSpec, Limits, Name, SettingsChange, TlsKeySpec,
@@ -61,8 +63,6 @@ pub enum Kind {
     Drive,
     /// [`VolumeRecord`]s of volumes that take a drive whole; those of pools are on the pools.
     Volume,
-    /// [`PoolRecord`]s.
-    Pool,
     /// [`HostSpec`]s.
     Host,
     /// [`HostKeySpec`]s, by the name of the host.
@@ -86,7 +86,6 @@ impl Kind {
         TableDefinition::new(match self {
             Kind::Drive => "drives",
             Kind::Volume => "volumes",
-            Kind::Pool => "pools",
             Kind::Host => "hosts",
             Kind::HostKey => "host_keys",
             Kind::TlsKey => "tls_keys",
@@ -166,9 +165,9 @@ pub struct PoolRecord {
     /// one of them is missing.
     pub members: BTreeMap<String, Name>,
     /// Its volumes as they were when they were last served: hosts find these, not ready, while the
-    /// pool is not open. What is on the drives counts once it is.
-    #[serde(default)]
-    pub volumes: BTreeMap<Name, VolumeRecord>,
+    /// pool is not open. What is on the drives counts once it is. Each has a record of its own.
+    #[serde(default, skip_serializing)]
+    pub volumes: Arc<BTreeMap<Name, VolumeRecord>>,
     /// When it was checked.
     #[serde(default)]
     pub scrub: ScrubRecord,
@@ -471,7 +470,7 @@ impl State {
         Ok(Remembered {
             drives: self.all(Kind::Drive)?,
             volumes: self.all(Kind::Volume)?,
-            pools: self.all(Kind::Pool)?,
+            pools: self.pools()?,
             hosts: self.all(Kind::Host)?,
             host_keys: self.all(Kind::HostKey)?,
             tls_keys: self.all(Kind::TlsKey)?,

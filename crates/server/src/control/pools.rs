@@ -12,8 +12,8 @@ use node::{PoolFacts, Taking};
 use crate::control::drives::wiped;
 use crate::control::words::{list, not_found, refused};
 
-use crate::control::{Control, Objects};
-use crate::state::{Kind, Place, PoolRecord, ScrubRecord, VolumeRecord};
+use crate::control::{Control, Objects, VolumeEntry};
+use crate::state::{Place, PoolRecord, ScrubRecord, VolumeRecord};
 use crate::words::hexadecimal;
 
 mod absent;
@@ -48,7 +48,8 @@ const REMEMBERED_WITHIN: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub(super) struct PoolEntry {
     pub record: PoolRecord,
-    /// The record could not be remembered as it is.
+    /// Nobody is certain that the state has the record as it is: it could not be remembered, or
+    /// may have been by an earlier version, which did so otherwise.
     pub unremembered: bool,
     /// Why it is not open.
     pub offline: Option<String>,
@@ -109,7 +110,7 @@ impl Control {
         let made = self.node.create_pool(name.as_str(), made).await;
         let facts = made.map_err(|error| refused(&error))?;
         let entry = PoolEntry::open(facts, &PoolRecord::new());
-        if let Err(error) = self.remember(Kind::Pool, name, entry.record.clone()).await {
+        if let Err(error) = self.remember_pool(name, None, &entry.record).await {
             // Made a moment ago under this lock: it is there to be destroyed.
             let _ = self.node.destroy_pool(name.as_str()).await;
             return Err(wiped::after(taking, &spec.drives, error));
@@ -139,7 +140,7 @@ impl Control {
         }
         self.forget_grants_in(&mut objects, name).await?;
         self.forget_paths(&objects, name).await?;
-        self.forget(Kind::Pool, name).await?;
+        self.forget_pool(name).await?;
         objects.pools.remove(name);
         let destroyed = self.node.destroy_pool(name.as_str()).await;
         destroyed.map_err(|error| refused(&error))?;
@@ -293,24 +294,15 @@ impl Control {
             let Ok(facts) = self.node.pool_facts(name.as_str()).await else {
                 continue;
             };
-            let held = volumes
-                .iter()
-                .filter(|(_, held)| held.record.place.pool() == Some(name));
             let record = PoolRecord {
-                volumes: held
-                    .filter_map(|(name, held)| match held.unread {
-                        false => Some((name.clone(), held.record.clone())),
-                        // As it was when it could be read.
-                        true => entry.record.volumes.get_key_value(name).map(cloned),
-                    })
-                    .collect(),
+                volumes: held(volumes, name, &entry.record.volumes),
                 ..remembered(&facts, &entry.record)
             };
             entry.facts = Some(facts);
             if record != entry.record || entry.unremembered {
                 // It only helps while the pool is not open: the next look tries again. Figures, and
                 // those who only ask, do not wait for a disk that does not answer.
-                let kept = self.remember(Kind::Pool, name, record.clone());
+                let kept = self.remember_pool(name, entry.surely_remembered(), &record);
                 let kept = tokio::time::timeout(REMEMBERED_WITHIN, kept).await;
                 entry.unremembered = !matches!(kept, Ok(Ok(())));
                 entry.record = record;
@@ -345,11 +337,16 @@ impl PoolRecord {
 }
 
 impl PoolEntry {
+    /// What the state has of it, where that is certain.
+    fn surely_remembered(&self) -> Option<PoolRecord> {
+        (!self.unremembered).then(|| self.record.clone())
+    }
+
     /// One that was opened a moment ago, and what was remembered of it before.
     fn open(facts: PoolFacts, before: &PoolRecord) -> PoolEntry {
         PoolEntry {
             record: remembered(&facts, before),
-            unremembered: false,
+            unremembered: true,
             offline: None,
             facts: Some(facts),
             unserved: Vec::new(),
@@ -367,8 +364,27 @@ fn taking(force: bool) -> Taking {
     }
 }
 
-fn cloned((name, record): (&Name, &VolumeRecord)) -> (Name, VolumeRecord) {
-    (name.clone(), record.clone())
+/// The volumes that a pool holds, as they are to be remembered: those of `before` where nothing is
+/// new.
+fn held(
+    volumes: &BTreeMap<Name, VolumeEntry>,
+    pool: &Name,
+    before: &Arc<BTreeMap<Name, VolumeRecord>>,
+) -> Arc<BTreeMap<Name, VolumeRecord>> {
+    let of_pool = volumes.iter();
+    let of_pool = of_pool.filter(|(_, held)| held.record.place.pool() == Some(pool));
+    let records = of_pool.filter_map(|(name, held)| match held.unread {
+        false => Some((name, &held.record)),
+        // As it was when it could be read.
+        true => before.get_key_value(name),
+    });
+    match records.clone().eq(before.iter()) {
+        true => Arc::clone(before),
+        false => {
+            let records = records.map(|(name, record)| (name.clone(), record.clone()));
+            Arc::new(records.collect())
+        }
+    }
 }
 
 /// What events and jobs call a pool.

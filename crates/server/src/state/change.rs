@@ -3,7 +3,7 @@
 use std::fmt;
 
 use api::AuditEntry;
-use redb::{TableHandle, WriteTransaction};
+use redb::{ReadableTable, TableHandle, WriteTransaction};
 
 use super::seal::Seal;
 use super::{StateError, Table, audit};
@@ -90,6 +90,21 @@ impl<'t> Change<'t> {
         };
         self.note(table, name, before);
         Ok(())
+    }
+
+    /// The names of records that begin with these words.
+    pub fn names_from(&self, table: Table, words: &str) -> Result<Vec<String>, StateError> {
+        let table = self.transaction.open_table(table);
+        let table = table.map_err(redb::Error::from)?;
+        let mut names = Vec::new();
+        for entry in table.range(words..).map_err(redb::Error::from)? {
+            let (name, _) = entry.map_err(redb::Error::from)?;
+            if !name.value().starts_with(words) {
+                break;
+            }
+            names.push(name.value().to_owned());
+        }
+        Ok(names)
     }
 
     fn note(&mut self, table: Table, name: &str, record: Option<Vec<u8>>) {

@@ -65,7 +65,7 @@ impl<'a> Newcomers<'a> {
         let pools = self.objects.pools.iter();
         let remembered = pools
             .filter(|(pool, _)| *pool != self.pool)
-            .flat_map(|(_, entry)| &entry.record.volumes);
+            .flat_map(|(_, entry)| entry.record.volumes.iter());
         served.chain(remembered)
     }
 }

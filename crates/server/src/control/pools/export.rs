@@ -6,7 +6,6 @@ use node::{NodeError, OfflineReason, PoolState};
 use super::{PoolEntry, volumes_of};
 use crate::control::words::{not_found, refused};
 use crate::control::{Control, Objects};
-use crate::state::Kind;
 
 impl Control {
     /// Stops serving the volumes of a pool, closes it, and lets go of it. One whose drives have
@@ -43,7 +42,7 @@ impl Control {
             objects.volumes.remove(&volume);
         }
         self.forget_paths(&objects, name).await?;
-        self.forget(Kind::Pool, name).await?;
+        self.forget_pool(name).await?;
         objects.pools.remove(name);
         match lost {
             None => self.tell_pool(Severity::Info, name, "exported"),

@@ -13,7 +13,7 @@ use super::{PoolEntry, absent};
 use crate::control::words::refused;
 
 use crate::control::{Control, Objects};
-use crate::state::{Kind, PoolRecord};
+use crate::state::PoolRecord;
 use crate::words::hexadecimal;
 
 impl Control {
@@ -137,8 +137,7 @@ impl Control {
         let contents = self.node.pool_contents(name.as_str()).await;
         let (volumes, _) = contents.map_err(|error| refused(&error))?;
         let entry = PoolEntry::open(facts, &before);
-        self.remember(Kind::Pool, name, entry.record.clone())
-            .await?;
+        self.remember_pool(name, None, &entry.record).await?;
         objects.pools.insert(name.clone(), entry);
         self.adopt(objects, name, volumes).await;
         self.look_at_pools(objects).await;

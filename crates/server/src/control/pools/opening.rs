@@ -25,7 +25,7 @@ impl Control {
         for (name, record) in pools {
             let entry = PoolEntry {
                 record,
-                unremembered: false,
+                unremembered: true,
                 offline: Some("not opened yet".to_owned()),
                 facts: None,
                 unserved: Vec::new(),
@@ -70,15 +70,13 @@ impl Control {
     pub(super) async fn hold_places(&self, objects: &mut Objects, pool: &Name) {
         let entry = objects.pools.get(pool);
         let volumes = entry.map(|entry| entry.record.volumes.clone());
-        for (name, record) in volumes.unwrap_or_default() {
-            if objects.volumes.contains_key(&name) {
+        for (name, record) in volumes.unwrap_or_default().iter() {
+            if objects.volumes.contains_key(name) {
                 continue;
             }
-            let served = self.restore_volume(objects, &name, &record).await;
-            let offline = served.err();
-            objects
-                .volumes
-                .insert(name, VolumeEntry::new(record, offline));
+            let served = self.restore_volume(objects, name, record).await;
+            let entry = VolumeEntry::new(record.clone(), served.err());
+            objects.volumes.insert(name.clone(), entry);
         }
         self.enforce_restored(objects).await;
     }

@@ -12,7 +12,7 @@ use super::object;
 use crate::control::words::refused;
 use crate::control::{Control, Objects};
 use crate::events::seconds;
-use crate::state::{Kind, PoolRecord, ScrubRecord};
+use crate::state::ScrubRecord;
 
 /// How often the node looks whether it is time for a scrub.
 const LOOK_PERIOD: Duration = Duration::from_secs(60);
@@ -216,9 +216,9 @@ impl Control {
         let Some(entry) = objects.pools.get_mut(name) else {
             return;
         };
+        let before = entry.surely_remembered();
         change(&mut entry.record.scrub);
-        let record: PoolRecord = entry.record.clone();
-        if let Err(error) = self.remember(Kind::Pool, name, record).await {
+        if let Err(error) = self.remember_pool(name, before, &entry.record).await {
             tracing::warn!(pool = %name, error = error.message, "when it was checked is not kept");
         }
     }
