@@ -113,8 +113,13 @@ wire! {
         pub extended_telemetry: u8,
         /// LBAFEE.
         pub extended_lba_formats: u8,
+        /// HDISNS.
+        pub dispersed_namespaces: u8,
+        /// CDFE: the bit of each [`CopyFormat`](crate::copy::CopyFormat) beyond the first two that
+        /// the host wants.
+        pub copy_formats: U16,
         /// Reserved.
-        pub reserved: [u8; 509],
+        pub reserved: [u8; 506],
     }
 
     /// Value and result of the number of queues feature: both 0's based.

@@ -12,6 +12,7 @@
 mod open_enum;
 pub mod authentication;
 pub mod command;
+pub mod copy;
 mod decode;
 mod digest;
 pub mod event;

@@ -130,6 +130,10 @@ open_enum! {
     CONNECT_INVALID_HOST = 0x184;
     /// Fabrics Disconnect: the queue's type is invalid for it.
     INVALID_QUEUE_TYPE = 0x185;
+    /// Copy: a range is to be copied fast, or not at all.
+    FAST_COPY_NOT_POSSIBLE = 0x186;
+    /// Copy: a source overlaps what is written.
+    OVERLAPPING_RANGE = 0x187;
     /// Discovery: restart discovery.
     DISCOVER_RESTART = 0x190;
     /// The queue must be authenticated first.
@@ -165,6 +169,10 @@ const RETRY_DELAY_SHIFT: u16 = 11;
 impl Status {
     /// Invalid Field in an NVM command: conflicting attributes (same number as a Connect status).
     pub const CONFLICTING_ATTRIBUTES: Status = Status(0x180);
+    /// Copy beyond what a namespace says it takes (same number as a Connect status).
+    pub const COMMAND_SIZE_LIMIT_EXCEEDED: Status = Status(0x183);
+    /// Copy from a namespace with blocks of another size (same number as a Disconnect status).
+    pub const INCOMPATIBLE_NAMESPACE: Status = Status(0x185);
 
     /// The same status with the Do Not Retry bit.
     pub const fn do_not_retry(self) -> Status {
@@ -217,7 +225,12 @@ impl Status {
         Err(match self.code() {
             Status::SUCCESS => return Ok(()),
             Status::LBA_OUT_OF_RANGE => IoError::OutOfRange,
-            Status::INVALID_FIELD | Status::INVALID_OPCODE => IoError::InvalidRequest,
+            Status::INVALID_FIELD
+            | Status::INVALID_OPCODE
+            | Status::COMMAND_SIZE_LIMIT_EXCEEDED
+            | Status::INCOMPATIBLE_NAMESPACE
+            | Status::FAST_COPY_NOT_POSSIBLE
+            | Status::OVERLAPPING_RANGE => IoError::InvalidRequest,
             Status::CAPACITY_EXCEEDED => IoError::CapacityExceeded,
             Status::UNRECOVERED_READ_ERROR => IoError::UnrecoveredRead,
             Status::WRITE_FAULT => IoError::WriteFault,

@@ -5,6 +5,7 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 use crate::command::{CrossControllerReset, ReadWrite, sgl};
 use crate::event::AsyncEvent;
 use crate::fabrics::{Connect, ConnectData, Property, PropertyOffset};
+use crate::feature::HostBehaviour;
 use crate::identify::{ControllerData, NamespaceData};
 use crate::log::{
     CROSS_RESETS_LOGGED_MAX, CrossResetEntry, CrossResetHeader, CrossResetState, GetLogPage,
@@ -171,10 +172,14 @@ fn fields_are_where_the_specification_has_them() {
     controller.command_capsule_units = 10.into();
     controller.fabrics_commands = 11.into();
     controller.power_state_descriptors[0].power_max = 12.into();
+    controller.write_protection = 13;
+    controller.copy_formats = 14.into();
     let bytes = controller.as_bytes();
-    for (value, offset) in [77, 111, 256, 320, 342, 512, 516, 536, 768, 1792, 1804, 2048]
-        .into_iter()
-        .enumerate()
+    for (value, offset) in [
+        77, 111, 256, 320, 342, 512, 516, 536, 768, 1792, 1804, 2048, 531, 534,
+    ]
+    .into_iter()
+    .enumerate()
     {
         assert_eq!(usize::from(bytes[offset]), value + 1, "offset {offset}");
     }
@@ -184,10 +189,25 @@ fn fields_are_where_the_specification_has_them() {
     namespace.ana_group = 3.into();
     namespace.formats[0].block_shift = 4;
     namespace.preferred_write_granularity = 5.into();
+    namespace.copy_range_blocks_max = 6.into();
+    namespace.copy_blocks_max = 7.into();
+    namespace.copy_ranges_max = 8;
+    namespace.attributes = 9;
     let bytes = namespace.as_bytes();
-    for (value, offset) in [104, 120, 92, 130, 64].into_iter().enumerate() {
+    for (value, offset) in [104, 120, 92, 130, 64, 74, 76, 80, 99]
+        .into_iter()
+        .enumerate()
+    {
         assert_eq!(usize::from(bytes[offset]), value + 1, "offset {offset}");
     }
+}
+
+/// Byte 3 is HDISNS, and CDFE follows.
+#[test]
+fn host_behaviour_has_copy_formats_behind_four_switches() {
+    let mut behaviour = HostBehaviour::new_zeroed();
+    behaviour.copy_formats = 0x1404.into();
+    assert_eq!(behaviour.as_bytes()[..7], [0, 0, 0, 0, 0x04, 0x14, 0]);
 }
 
 /// Where nvme-cli has what tells controllers apart, and Cross-Controller Reset (NVMe 2.3 §5.4.3).

@@ -177,7 +177,7 @@ wire! {
         pub write_protection: u8,
         /// ACWU, 0's based blocks.
         pub atomic_compare_write: U16,
-        /// OCFS.
+        /// OCFS: a bit for each [`CopyFormat`](crate::copy::CopyFormat).
         pub copy_formats: U16,
         /// SGLS: see [`sgls`].
         pub sgl_support: U32,
@@ -307,6 +307,10 @@ pub mod oncs {
     pub const TIMESTAMP: u16 = 1 << 6;
     /// Verify.
     pub const VERIFY: u16 = 1 << 7;
+    /// Copy.
+    pub const COPY: u16 = 1 << 8;
+    /// What a Copy writes is as atomic as one Write (NVMCSA).
+    pub const COPY_SINGLE_ATOMICITY: u16 = 1 << 9;
 }
 
 /// Bits of [`ControllerData::fused`].

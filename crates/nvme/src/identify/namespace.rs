@@ -67,8 +67,12 @@ wire! {
         pub preferred_deallocate_alignment: U16,
         /// NOWS, 0's based.
         pub optimal_write_size: U16,
-        /// MSSRL, MCL, MSRC: copy limits.
-        pub copy_limits: [u8; 7],
+        /// MSSRL: blocks of one source range of a Copy.
+        pub copy_range_blocks_max: U16,
+        /// MCL: blocks of a Copy.
+        pub copy_blocks_max: U32,
+        /// MSRC: source ranges of a Copy, 0's based.
+        pub copy_ranges_max: u8,
         /// Reserved.
         pub reserved81: [u8; 11],
         /// ANAGRPID.
