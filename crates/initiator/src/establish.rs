@@ -6,12 +6,13 @@ use std::time::Duration;
 use access::{Nqn, TlsPsk};
 use block::Buffer;
 use nvme::authentication::requirement;
+use nvme::copy::CopyFormat;
 use nvme::event::config;
 use nvme::fabrics::{
     CONTROLLER_ID_DYNAMIC, Capabilities, Configuration, Connect, ConnectData, DISCOVERY_NQN,
     Property, PropertyOffset, connect_attributes, controller_status,
 };
-use nvme::feature::{Feature, Features, QueueCount};
+use nvme::feature::{Feature, Features, HostBehaviour, QueueCount};
 use nvme::identify::{Cns, ControllerData, IDENTIFY_BYTES, Identify, controller_type};
 use nvme::{AdminOpcode, CompletionEntry, SglDescriptor, SubmissionEntry};
 use reactor::sync::Notify;
@@ -149,6 +150,7 @@ impl Session {
         if options.async_events {
             session.configure_events().await?;
         }
+        session.enable_copy().await?;
         if options.io_queues > 0 && !session.is_discovery(subsystem_nqn) {
             session
                 .create_queues(&way, subsystem_nqn, capabilities)
@@ -320,6 +322,19 @@ impl Session {
                 .await?;
         }
         Ok(())
+    }
+
+    /// Enables Copy from other namespaces, where the controller has that and is to be told so.
+    async fn enable_copy(&self) -> Result<(), Error> {
+        let bit = 1 << CopyFormat::NAMED.0;
+        if self.data.copy_formats.get() & bit == 0 {
+            return Ok(());
+        }
+        let mut behaviour = HostBehaviour::new_zeroed();
+        behaviour.copy_formats = bit.into();
+        let entry = set_feature_entry(Feature::HOST_BEHAVIOUR, 0);
+        let data = Data::Out(Buffer::copy_of(behaviour.as_bytes()));
+        command(&self.admin, entry, data).await.map(|_| ())
     }
 
     /// Data that fits into a command capsule on an I/O queue: IOCCSZ less the command itself, if

@@ -31,6 +31,6 @@ pub use connection::{
 pub use controller::{Controller, State};
 pub use discovery::{DiscoveryRecord, discover};
 pub use error::{Error, LossReason};
-pub use namespace::Namespace;
+pub use namespace::{CopySource, Namespace};
 pub use options::{ConnectOptions, Reconnect};
 pub use queue::QueuePair;

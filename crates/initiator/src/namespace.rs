@@ -1,5 +1,7 @@
 //! [`Namespace`]: a remote namespace as a [`BlockDevice`].
 
+mod copy;
+
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -11,6 +13,8 @@ use nvme::{IoOpcode, SglDescriptor, Status, SubmissionEntry};
 use reactor::{Instant, now, sleep};
 use zerocopy::FromBytes;
 
+use self::copy::CopyLimits;
+pub use self::copy::CopySource;
 use crate::connection::Data;
 use crate::{Controller, Error, LossReason, Reconnect};
 
@@ -36,6 +40,8 @@ pub struct Namespace {
     namespace_id: u32,
     geometry: Rc<Cell<Geometry>>,
     limits: Limits,
+    /// Where the controller copies.
+    copy_limits: Option<CopyLimits>,
     /// Since when commands end with what may pass, without one that did not.
     unready_since: Rc<Cell<Option<Instant>>>,
 }
@@ -64,6 +70,7 @@ impl Namespace {
             namespace_id,
             geometry,
             limits,
+            copy_limits: CopyLimits::of(data, &identified),
             unready_since: Rc::default(),
         })
     }
