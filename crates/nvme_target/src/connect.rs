@@ -15,6 +15,7 @@ use nvme::{AdminOpcode, Status};
 use zerocopy::FromBytes;
 
 use crate::controller::{Controller, Host, Kind};
+use crate::copy::Copies;
 use crate::gate;
 use crate::home::{AttachRequest, QueuePlace, Refusal};
 use crate::io::IoQueue;
@@ -330,7 +331,9 @@ async fn connect_io<D: BlockDevice + 'static>(
         host_id: data.host_id,
         subsystem: subsystem.of_host(&host_nqn),
         transfer_bytes_max: core.settings.connection.transfer_bytes_max,
-        keeps_delays: joined.keeps_delays,
+        behaviour: joined.behaviour,
+        paths: Rc::clone(&session.origin.paths),
+        copies: Copies::default(),
         // Connecting is a sign of life of whoever has proved to be the host.
         traffic: Cell::new(keys.is_none()),
         gone: Cell::new(false),

@@ -1,10 +1,10 @@
 //! Messages between the cores: a controller lives where its admin queue is, its I/O queues may be
-//! elsewhere. Only connecting, closing, resets, reservations, signs of life and the locks of
-//! Compare and Write cross; never an I/O command.
+//! elsewhere. Only connecting, closing, resets, aborts, reservations, signs of life and the
+//! locks of Compare and Write cross; never an I/O command.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use access::Nqn;
 use nvme::Status;
@@ -51,7 +51,7 @@ pub(crate) struct AttachRequest {
 #[derive(Clone, Debug)]
 pub(crate) struct Joined {
     pub instance: Instance,
-    pub keeps_delays: KeepsDelays,
+    pub behaviour: Behaviour,
 }
 
 /// Why a Connect is refused.
@@ -145,18 +145,30 @@ impl Account {
     }
 }
 
-/// Whether a host waits as it is told before it sends a command again (ACRE). Its controller's core
-/// sets it; the cores of its queues look when a command finds its namespace not ready.
+/// What a host has said of itself (Host Behavior Support). Its controller's core sets it; the cores
+/// of its queues look when it matters.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct KeepsDelays(Arc<AtomicBool>);
+pub(crate) struct Behaviour(Arc<AtomicU8>);
 
-impl KeepsDelays {
-    pub fn set(&self, keeps: bool) {
-        self.0.store(keeps, Ordering::Relaxed);
+impl Behaviour {
+    /// It waits as it is told before it sends a command again (ACRE).
+    const KEEPS_DELAYS: u8 = 1 << 0;
+    /// It has enabled Copy from other namespaces than the one that is written (CDF2E).
+    const COPIES_FROM_OTHERS: u8 = 1 << 1;
+
+    pub fn set(&self, keeps_delays: bool, copies_from_others: bool) {
+        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+        let flags = flag(keeps_delays, Behaviour::KEEPS_DELAYS)
+            | flag(copies_from_others, Behaviour::COPIES_FROM_OTHERS);
+        self.0.store(flags, Ordering::Relaxed);
     }
 
-    pub fn get(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+    pub fn keeps_delays(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & Behaviour::KEEPS_DELAYS != 0
+    }
+
+    pub fn copies_from_others(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & Behaviour::COPIES_FROM_OTHERS != 0
     }
 }
 
@@ -224,6 +236,13 @@ pub(crate) enum Message {
         token: u64,
         from: u16,
         blocks: Blocks,
+    },
+    /// Abort this command of that connection, and say whether it has ended for that.
+    Abort {
+        token: u64,
+        from: u16,
+        session: u64,
+        command_id: u16,
     },
     /// The answer to any of these.
     Done { token: u64, result: Done },

@@ -132,7 +132,8 @@ impl Drop for Locked<'_> {
     }
 }
 
-fn overlap(one: BlockRange, other: BlockRange) -> bool {
+/// True when two ranges have a block in common.
+pub(crate) fn overlap(one: BlockRange, other: BlockRange) -> bool {
     let end = |range: BlockRange| range.start.0.saturating_add(range.blocks);
     one.start.0 < end(other) && other.start.0 < end(one)
 }

@@ -13,13 +13,15 @@ use nvme::{IoOpcode, Status, SubmissionEntry};
 use qos::Direction;
 use zerocopy::FromBytes;
 
+use crate::copy::Copies;
 use crate::errors::Failure;
-use crate::home::KeepsDelays;
+use crate::home::Behaviour;
 use crate::in_flight::Entered;
 use crate::instance::Instance;
 use crate::lock::Blocks;
 use crate::namespace::{By, Namespace};
 use crate::pace::Pass;
+use crate::paths::Paths;
 use crate::per_core::Core;
 use crate::reservation::{Access, HostId};
 use crate::tally::add;
@@ -43,7 +45,10 @@ pub(crate) struct IoQueue<D> {
     pub host_id: HostId,
     pub subsystem: Rc<View<D>>,
     pub transfer_bytes_max: u32,
-    pub keeps_delays: KeepsDelays,
+    pub behaviour: Behaviour,
+    /// How good a path its connection is.
+    pub paths: Rc<Paths>,
+    pub copies: Copies,
     /// Set by every command; the keep alive timer looks and clears.
     pub traffic: Cell<bool>,
     /// The connection is being closed: nothing waits for its turn any more.
@@ -61,6 +66,12 @@ impl<D: BlockDevice + 'static> IoQueue<D> {
             Ok(reply) => reply,
             Err(status) => self.failed(entry, status),
         }
+    }
+
+    /// The connection is being closed: what has not begun never will.
+    pub fn leave(&self) {
+        self.gone.set(true);
+        self.copies.stop();
     }
 
     /// Executes Compare and Write as one; gives both replies, in order.
@@ -146,6 +157,8 @@ impl<D: BlockDevice + 'static> IoQueue<D> {
             }
             IoOpcode::COMPARE => self.compare(ReadWrite::of(entry), data).await,
             IoOpcode::VERIFY => self.verify(ReadWrite::of(entry)).await,
+            // Its own allocation, so that those of other commands need no room for it.
+            IoOpcode::COPY => Ok(Box::pin(self.copy(entry, data)).await),
             _ => Err(Status::INVALID_OPCODE.do_not_retry()),
         }
     }
@@ -312,7 +325,7 @@ impl<D: BlockDevice + 'static> IoQueue<D> {
     }
 
     /// Counts a command in, once nobody has `range` to himself.
-    async fn enter<'a>(
+    pub async fn enter<'a>(
         &self,
         namespace: &'a Rc<Namespace<D>>,
         range: BlockRange,
@@ -407,7 +420,7 @@ impl<D: BlockDevice + 'static> IoQueue<D> {
         let now = reactor::turn_started();
         match self.subsystem.namespace(nsid) {
             Some(namespace) if namespace.unready.will_pass(now) => {
-                let keeps_delays = self.keeps_delays.get();
+                let keeps_delays = self.behaviour.keeps_delays();
                 keeps_delays.then(|| status.after_first_delay())
             }
             _ => Some(status),
@@ -415,27 +428,32 @@ impl<D: BlockDevice + 'static> IoQueue<D> {
     }
 
     /// Counts a failure, and enters it into the error log when the device caused it.
-    fn failed(&self, entry: &SubmissionEntry, status: Status) -> Reply {
-        let id = entry.namespace_id.get();
-        let of_device = status_is_of_device(status);
-        if let Some(namespace) = self.subsystem.namespace(id) {
+    pub fn failed(&self, entry: &SubmissionEntry, status: Status) -> Reply {
+        self.count_failure(&Failure {
+            queue_id: self.queue_id,
+            command_id: entry.command_id.get(),
+            status,
+            namespace_id: entry.namespace_id.get(),
+            lba: ReadWrite::of(entry).start.get(),
+        });
+        Reply::status(status)
+    }
+
+    /// The same, of a failure elsewhere than where its command starts.
+    pub fn count_failure(&self, failure: &Failure) {
+        let of_device = status_is_of_device(failure.status);
+        if let Some(namespace) = self.subsystem.namespace(failure.namespace_id) {
             add(&namespace.counters.errors, 1);
             add(&namespace.counters.device_errors, of_device.into());
         }
         if of_device {
-            self.subsystem.errors.record(&Failure {
-                queue_id: self.queue_id,
-                command_id: entry.command_id.get(),
-                status,
-                namespace_id: id,
-                lba: ReadWrite::of(entry).start.get(),
-            });
+            self.subsystem.errors.record(failure);
         }
-        Reply::status(status)
     }
 }
 
-const GONE: Status = Status::INVALID_NAMESPACE.do_not_retry();
+/// What a host gets for a namespace that it does not see.
+pub(crate) const GONE: Status = Status::INVALID_NAMESPACE.do_not_retry();
 
 struct FusedPair<D> {
     namespace: Rc<Namespace<D>>,

@@ -17,11 +17,13 @@
 //! One target per core; a connection lives on one core, a controller where its admin queue is.
 #![forbid(unsafe_code)]
 
+mod abort;
 mod administration;
 mod arrival;
 pub mod authentication;
 mod connect;
 mod controller;
+mod copy;
 mod credentials;
 mod discovery;
 mod error;
@@ -33,6 +35,7 @@ mod identities;
 mod in_flight;
 mod instance;
 mod io;
+mod joining;
 mod latency;
 mod lock;
 mod namespace;

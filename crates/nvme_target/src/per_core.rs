@@ -9,20 +9,17 @@ use std::time::Duration;
 
 use access::Nqn;
 use block::BlockDevice;
-use nvme::Status;
 use nvme::event::AsyncEvent;
-use nvme::fabrics::connect_offset;
 use qos::Terms;
 use reactor::sync::{Notify, oneshot};
 use reactor::{Instant, mailbox};
 
 use crate::controller::Controller;
 use crate::credentials::Credentials;
-use crate::home::{
-    Account, AttachRequest, Done, Identifiers, Joined, Message, NodeIdentity, QueuePlace, Refusal,
-};
+use crate::home::{Account, Done, Identifiers, Message, NodeIdentity};
 use crate::identities::Identities;
 use crate::instance::Uniquifiers;
+use crate::joining::Answer;
 use crate::pace::{Bounds, Place};
 use crate::paths::{Changed, PathState};
 use crate::port::Port;
@@ -42,8 +39,6 @@ const EVENTS_MAX: usize = 256;
 
 /// How long another core may take to answer.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
-
-type Answer = Result<Joined, Refusal>;
 
 /// Everything one core's target knows.
 pub(crate) struct Core<D> {
@@ -91,7 +86,8 @@ pub(crate) struct Core<D> {
     pub uniquifiers: RefCell<Uniquifiers>,
     last_controller_id: Cell<u16>,
     others: Vec<mailbox::Sender<Message>>,
-    answers: RefCell<BTreeMap<u64, oneshot::Sender<Answer>>>,
+    /// Who waits for [`Message::Attached`].
+    pub answers: RefCell<BTreeMap<u64, oneshot::Sender<Answer>>>,
     accounts: RefCell<BTreeMap<u64, oneshot::Sender<Account>>>,
     last_token: Cell<u64>,
 }
@@ -300,31 +296,6 @@ impl<D: BlockDevice + 'static> Core<D> {
         }
     }
 
-    /// Asks the controller's core whether an I/O queue may join.
-    pub async fn attach(&self, request: AttachRequest) -> Answer {
-        let home = self.identifiers.core_of(request.controller_id);
-        if home == self.identifiers.index {
-            return self.attach_here(request);
-        }
-        let token = self.next_token();
-        let (sender, receiver) = oneshot::channel();
-        self.answers.borrow_mut().insert(token, sender);
-        let (controller_id, queue_id) = (request.controller_id, request.queue_id);
-        let session = request.place.session;
-        self.post(home, Message::Attach { token, request });
-        let answer = reactor::timeout(ANSWER_TIMEOUT, receiver).await;
-        self.answers.borrow_mut().remove(&token);
-        if let Ok(Ok(answer)) = answer {
-            return answer;
-        }
-        // Whatever that core makes of it later, this connection does not wait for it.
-        self.detach(controller_id, queue_id, session);
-        Err(Refusal::passing(
-            Status::CONNECT_CONTROLLER_BUSY,
-            RefusalReason::Late,
-        ))
-    }
-
     /// Asks another core for what it answers with [`Message::Done`]; gives the token, and where
     /// the answer comes. Who gives up takes the token out of `awaited`.
     pub fn ask(
@@ -339,7 +310,7 @@ impl<D: BlockDevice + 'static> Core<D> {
         (token, receiver)
     }
 
-    fn next_token(&self) -> u64 {
+    pub fn next_token(&self) -> u64 {
         let token = self.last_token.get() + 1;
         self.last_token.set(token);
         token
@@ -376,68 +347,6 @@ impl<D: BlockDevice + 'static> Core<D> {
         let subsystem = self.subsystem(subsystem_nqn);
         let account = subsystem.map(|subsystem| subsystem.account(host_nqn, nsid));
         account.unwrap_or_default()
-    }
-
-    /// None of its refusals lasts: a host whose controller was lost while it connected its queues
-    /// finds it gone, or its number another's, and gets a new one when it comes again.
-    fn attach_here(&self, request: AttachRequest) -> Answer {
-        let reason = RefusalReason::NoController;
-        let other = |offset| Err(Refusal::absent(offset, reason));
-        let controllers = self.controllers.borrow();
-        let controller = controllers.get(&request.controller_id);
-        let Some(controller) = controller.filter(|controller| !controller.is_discovery()) else {
-            return other(connect_offset::CONTROLLER_ID);
-        };
-        if controller.subsystem_nqn != request.subsystem_nqn {
-            return other(connect_offset::SUBSYSTEM_NQN);
-        }
-        if controller.host_nqn != request.host_nqn {
-            return other(connect_offset::HOST_NQN);
-        }
-        if controller.host_id != request.host_id {
-            return other(connect_offset::HOST_ID);
-        }
-        if !controller.is_ready() || controller.queues.borrow().contains_key(&request.queue_id) {
-            return Err(Refusal::passing(Status::COMMAND_SEQUENCE_ERROR, reason));
-        }
-        if request.joins {
-            let mut queues = controller.queues.borrow_mut();
-            queues.insert(request.queue_id, request.place);
-        }
-        Ok(Joined {
-            instance: controller.instance.get(),
-            keeps_delays: controller.features.borrow().keeps_delays.clone(),
-        })
-    }
-
-    /// Tells the controller's core that a queue's connection is gone.
-    pub fn detach(&self, controller_id: u16, queue_id: u16, session: u64) {
-        let place = QueuePlace {
-            core: self.identifiers.index,
-            session,
-        };
-        let home = self.identifiers.core_of(controller_id);
-        if home == place.core {
-            self.detach_here(controller_id, queue_id, place);
-        } else {
-            self.post(
-                home,
-                Message::Detach {
-                    controller_id,
-                    queue_id,
-                    place,
-                },
-            );
-        }
-    }
-
-    fn detach_here(&self, controller_id: u16, queue_id: u16, place: QueuePlace) {
-        if let Some(controller) = self.controllers.borrow().get(&controller_id) {
-            let mut queues = controller.queues.borrow_mut();
-            if queues.get(&queue_id) == Some(&place) {
-                queues.remove(&queue_id);
-            }
-        }
     }
 
     /// Ends a controller whose host broke the rules of one of its queues.
@@ -524,6 +433,12 @@ impl<D: BlockDevice + 'static> Core<D> {
                 from,
                 blocks,
             } => self.lock_for(from, token, blocks),
+            Message::Abort {
+                token,
+                from,
+                session,
+                command_id,
+            } => self.abort_for((from, token), session, command_id),
             Message::Unlock { token, from } => self.unlock_for(from, token),
             Message::Done { token, result } => {
                 let waiting = self.awaited.borrow_mut().remove(&token);

@@ -84,6 +84,21 @@ impl<T> Portions<T> {
         Some(command)
     }
 
+    /// Takes the first command that waits and `is_wanted` out of its line.
+    pub fn take_out(&mut self, is_wanted: impl Fn(&T) -> bool) -> Option<T> {
+        let found = self.waiting.iter().find_map(|(nsid, line)| {
+            let index = line.iter().position(|(_, command)| is_wanted(command))?;
+            Some((*nsid, index))
+        });
+        let (nsid, index) = found?;
+        let line = self.waiting.get_mut(&nsid)?;
+        let (_, command) = line.remove(index)?;
+        if line.is_empty() {
+            self.waiting.remove(&nsid);
+        }
+        Some(command)
+    }
+
     /// A command of a namespace has ended.
     pub fn give_back(&mut self, nsid: u32, bytes: usize) {
         let Some(index) = self.held.iter().position(|(other, _)| *other == nsid) else {
@@ -177,6 +192,30 @@ mod tests {
             waited += 1;
         }
         assert_eq!(waited, 40);
+    }
+
+    #[test]
+    fn who_is_taken_out_of_the_line_is_not_waited_for() {
+        let mut portions = Portions::default();
+        assert_eq!(portions.take(1, 1000, ROOM, 0), Some(0));
+        for number in 1..4 {
+            assert_eq!(portions.take(1, 1000, ROOM, number), None);
+        }
+        assert_eq!(portions.take_out(|number| *number == 2), Some(2));
+        assert_eq!(portions.take_out(|number| *number == 2), None);
+        assert_eq!(
+            portions.take_out(|number| *number == 0),
+            None,
+            "it has begun"
+        );
+        for number in [1, 3] {
+            portions.give_back(1, 1000);
+            assert_eq!(portions.next(ROOM), Some(number));
+        }
+        assert!(!portions.is_waited_for());
+        portions.take(1, 1000, ROOM, 4);
+        assert_eq!(portions.take_out(|number| *number == 4), Some(4));
+        assert!(!portions.is_waited_for());
     }
 
     #[test]

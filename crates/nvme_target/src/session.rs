@@ -81,7 +81,8 @@ pub(crate) struct Session<D> {
     /// The connection is to be closed.
     closed: Notify,
     closing: Cell<Option<CloseReason>>,
-    /// Data that reads in execution may yet add to the outbox, and reads that wait for room.
+    /// Data that reads in execution may yet add to the outbox, or that Copy holds meanwhile, and
+    /// such commands that wait for room.
     reads: RefCell<Portions<Errand>>,
     /// Slots that wait for a command.
     idle: RefCell<Vec<Rc<Slot>>>,
@@ -151,7 +152,7 @@ impl<D: BlockDevice + 'static> Session<D> {
         if self.closing.get().is_none() {
             self.closing.set(Some(reason));
             if let Some(Role::Io(queue)) = self.role.get() {
-                queue.gone.set(true);
+                queue.leave();
             }
             self.core.strangers.leave(self.id);
             self.closed.notify_one();
@@ -336,6 +337,20 @@ impl<D: BlockDevice + 'static> Session<D> {
             let next = self.reads.borrow_mut().next(room);
             let Some(errand) = next else { return };
             self.begin(errand);
+        }
+    }
+
+    /// Takes a command that waits for room, which has not begun, out of the line.
+    pub fn take_waiting(&self, command_id: u16) -> Option<Tag> {
+        let machine = self.machine.borrow();
+        let is_this = |errand: &Errand| match errand.ready {
+            Ready::One(tag) => machine.command_id(tag) == Some(command_id),
+            Ready::Fused(..) => false,
+        };
+        let taken = self.reads.borrow_mut().take_out(is_this)?;
+        match taken.ready {
+            Ready::One(tag) => Some(tag),
+            Ready::Fused(..) => None,
         }
     }
 

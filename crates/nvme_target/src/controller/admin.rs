@@ -104,7 +104,7 @@ impl<D: BlockDevice + 'static> Controller<D> {
                 self.cross_reset(CrossControllerReset::of(entry), session)
                     .await
             }
-            AdminOpcode::ABORT if !self.is_discovery() => Ok(self.abort(entry, session)),
+            AdminOpcode::ABORT if !self.is_discovery() => Ok(self.abort(entry, session).await),
             _ => Err(Status::INVALID_OPCODE.do_not_retry()),
         }
     }
@@ -131,14 +131,21 @@ impl<D: BlockDevice + 'static> Controller<D> {
         offered && is_of_reservations(Features::of(entry).feature)
     }
 
-    /// Abort is best effort (NVMe 2.0 §5.1): event requests are taken back; commands that a device
-    /// already has are left to end by themselves.
-    fn abort(&self, entry: &SubmissionEntry, session: &Session<D>) -> Reply {
+    /// Abort is best effort (NVMe 2.0 §5.1): event requests are taken back, and so is what waits on
+    /// an I/O queue; commands that a device already has are left to end by themselves.
+    async fn abort(&self, entry: &SubmissionEntry, session: &Session<D>) -> Reply {
         let command = Abort::of(entry);
-        if command.submission_queue.get() != 0 {
-            return Reply::result(NOT_ABORTED);
+        let command_id = command.command_id.get();
+        let queue_id = command.submission_queue.get();
+        if queue_id != 0 {
+            let place = self.queues.borrow().get(&queue_id).copied();
+            let is_aborted = match place {
+                Some(place) => session.core.abort(place, command_id).await,
+                None => false,
+            };
+            return Reply::result(if is_aborted { 0 } else { NOT_ABORTED });
         }
-        let found = self.events.borrow_mut().abort(command.command_id.get());
+        let found = self.events.borrow_mut().abort(command_id);
         match found {
             Some(tag) => {
                 session.respond(tag, Reply::status(Status::ABORT_REQUESTED));

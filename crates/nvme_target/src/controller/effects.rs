@@ -35,10 +35,11 @@ const READING: [IoOpcode; 4] = [
 ];
 
 /// I/O commands that change it.
-const WRITING: [IoOpcode; 3] = [
+const WRITING: [IoOpcode; 4] = [
     IoOpcode::WRITE,
     IoOpcode::WRITE_ZEROES,
     IoOpcode::DATASET_MANAGEMENT,
+    IoOpcode::COPY,
 ];
 
 /// Commands of reservations, which a drive does not have.

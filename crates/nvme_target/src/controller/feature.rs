@@ -5,17 +5,18 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use block::{BlockDevice, Buffer};
 use nvme::Status;
 use nvme::command::ALL_NAMESPACES;
+use nvme::copy::CopyFormat;
 use nvme::event::config;
 use nvme::feature::{
     Feature, Features as Command, HostBehaviour, QueueCount, Select, Timestamp, capability,
 };
 use reactor::Instant;
-use zerocopy::{FromBytes, IntoBytes, little_endian::U16};
+use zerocopy::{FromBytes, FromZeros, IntoBytes, little_endian::U16};
 
 use super::Controller;
 use super::event::IO_EVENTS;
 use super::identify::TEMPERATURE_WARNING;
-use crate::home::KeepsDelays;
+use crate::home::Behaviour;
 use crate::session::Session;
 use crate::transport::Reply;
 
@@ -30,8 +31,7 @@ pub(crate) struct Features {
     atomicity: u32,
     /// What the host set, and when.
     timestamp: Option<(u64, Instant)>,
-    host_behaviour: [u8; 3],
-    pub keeps_delays: KeepsDelays,
+    pub behaviour: Behaviour,
 }
 
 impl Default for Features {
@@ -44,11 +44,13 @@ impl Default for Features {
             temperature_under: 0,
             atomicity: 0,
             timestamp: None,
-            host_behaviour: [0; 3],
-            keeps_delays: KeepsDelays::default(),
+            behaviour: Behaviour::default(),
         }
     }
 }
+
+/// CDF2E, the bit of that format in CDFE.
+const COPY_FROM_OTHERS: u16 = 1 << CopyFormat::NAMED.0;
 
 type Outcome = Result<Reply, Status>;
 
@@ -123,11 +125,12 @@ impl<D: BlockDevice + 'static> Controller<D> {
             Feature::KEEP_ALIVE_TIMER => self.keep_alive_ms.get(),
             Feature::TIMESTAMP => return data(features.timestamp().as_bytes(), command),
             Feature::HOST_BEHAVIOUR => {
-                let mut behaviour = [0; size_of::<HostBehaviour>()];
-                for (into, from) in behaviour.iter_mut().zip(features.host_behaviour) {
-                    *into = from;
+                let mut said = HostBehaviour::new_zeroed();
+                said.retry_delays = features.behaviour.keeps_delays().into();
+                if features.behaviour.copies_from_others() {
+                    said.copy_formats = COPY_FROM_OTHERS.into();
                 }
-                return data(&behaviour, command);
+                return data(said.as_bytes(), command);
             }
             _ => return data(&self.host_id, command),
         };
@@ -202,9 +205,10 @@ impl<D: BlockDevice + 'static> Controller<D> {
             Feature::HOST_BEHAVIOUR => {
                 let behaviour = bytes.and_then(|bytes| HostBehaviour::ref_from_prefix(bytes).ok());
                 let (set, _) = behaviour.ok_or(Status::DATA_SGL_LENGTH_INVALID.do_not_retry())?;
-                features.keeps_delays.set(set.retry_delays & 1 != 0);
-                // Neither extended telemetry nor extended formats are there to be enabled.
-                features.host_behaviour = [set.retry_delays & 1, 0, 0];
+                // What else a host may enable, extended telemetry say, is not there.
+                let copies_from_others = set.copy_formats.get() & COPY_FROM_OTHERS != 0;
+                let keeps_delays = set.retry_delays & 1 != 0;
+                features.behaviour.set(keeps_delays, copies_from_others);
             }
             // The host identifier comes with Connect (NVMe 2.0 §5.27.1.25).
             Feature::HOST_IDENTIFIER => {

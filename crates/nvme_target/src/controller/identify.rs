@@ -5,6 +5,7 @@ use std::rc::Rc;
 use block::{BlockDevice, Buffer, Geometry};
 use nvme::Status;
 use nvme::command::ALL_NAMESPACES;
+use nvme::copy::CopyFormat;
 use nvme::event::config;
 use nvme::fabrics::VERSION_2_0;
 use nvme::identify::{
@@ -19,6 +20,7 @@ use zerocopy::{FromZeros, IntoBytes};
 use super::cross_reset::CROSS_RESETS_MAX;
 use super::event::{EVENT_REQUESTS_MAX, IO_EVENTS};
 use super::{Controller, Kind};
+use crate::copy::CopyLimits;
 use crate::errors::ERROR_LOG_ENTRIES;
 use crate::instance::QUIESCE_MS;
 use crate::io::COMPARE_WRITE_BYTES_MAX;
@@ -185,8 +187,11 @@ impl<D: BlockDevice + 'static> Controller<D> {
                 | oncs::FEATURE_SELECT
                 | oncs::RESERVATIONS
                 | oncs::TIMESTAMP
-                | oncs::VERIFY,
+                | oncs::VERIFY
+                | oncs::COPY
+                | oncs::COPY_SINGLE_ATOMICITY,
         );
+        data.copy_formats = U16::new(1 << CopyFormat::OWN.0 | 1 << CopyFormat::NAMED.0);
         data.fused = U16::new(fuses::COMPARE_WRITE);
         // Flush takes NSID FFFFFFFFh (11b in bits 2:1).
         data.write_cache = 0b110 | u8::from(self.has_write_cache());
@@ -305,6 +310,10 @@ pub(super) fn namespace_data<D: BlockDevice>(
     data.preferred_deallocate_granularity = preferred;
     data.preferred_deallocate_alignment = preferred;
     data.optimal_write_size = preferred;
+    let copy = CopyLimits::of(&geometry);
+    data.copy_range_blocks_max = copy.range_blocks.into();
+    data.copy_blocks_max = copy.blocks.into();
+    data.copy_ranges_max = copy.ranges_minus_one;
     data.ana_group = U32::new(namespace.settings.group.number());
     hide_capacity(&mut data, namespace, paths);
     data.nguid = namespace.settings.nguid;

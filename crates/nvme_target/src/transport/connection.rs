@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 
 use block::Buffer;
-use nvme::{Direction, FatalError, HeaderRules, Receiver, RunningDigest, Status, SubmissionEntry};
+use nvme::{
+    Direction, FatalError, HeaderRules, IoOpcode, Receiver, RunningDigest, Status, SubmissionEntry,
+};
 
 use super::keyed::Keyed;
 use super::outbox::Outbox;
@@ -152,6 +154,9 @@ const ENTRIES_UNPROVEN: u16 = 4;
 /// What a connection has of commands and data once its core holds as much as it may: enough to go
 /// on, one command at a time.
 pub(crate) const PRESSED_BYTES: usize = 64 << 10;
+
+/// What a Copy holds of data at a time.
+pub(crate) const COPY_PIECE_BYTES: u32 = 256 << 10;
 
 /// How far the other end is trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -361,12 +366,20 @@ impl Connection {
         })
     }
 
-    /// The namespace of a command, and the bytes of data that its answer may carry.
+    /// The identifier of a command that was received and not answered.
+    pub fn command_id(&self, tag: Tag) -> Option<u16> {
+        let slot = self.slots.get(usize::from(tag.0))?;
+        (slot.state != SlotState::Free).then_some(slot.command_id)
+    }
+
+    /// The namespace of a command, and the bytes of data that its answer may carry, or that it
+    /// holds while it is executed.
     pub fn answer_of(&self, tag: Tag) -> (u32, u32) {
         self.slots.get(usize::from(tag.0)).map_or((0, 0), |slot| {
             let entry = &slot.transfer.entry;
             let bytes = match Direction::of(entry.opcode) {
                 Direction::ToHost => entry.data.length.get(),
+                _ if entry.opcode == IoOpcode::COPY.0 => COPY_PIECE_BYTES,
                 _ => 0,
             };
             (entry.namespace_id.get(), bytes)

@@ -19,7 +19,7 @@ mod respond;
 mod tests;
 mod transfer;
 
-pub(crate) use connection::PRESSED_BYTES;
+pub(crate) use connection::{COPY_PIECE_BYTES, PRESSED_BYTES};
 pub use connection::{
     Command, Connection, ConnectionSettings, End, Ready, Reply, Tag, Trust, Work,
 };

@@ -209,7 +209,8 @@ fn log_pages_say_what_they_should() {
         let write = commands.io[usize::from(IoOpcode::WRITE.0)].get();
         let changes = effects::SUPPORTED | effects::CONTENT_CHANGE;
         assert_eq!(write, changes | effects::OF_NAMESPACE);
-        assert_eq!(commands.io[usize::from(IoOpcode::COPY.0)].get(), 0);
+        let lacking = usize::from(IoOpcode::WRITE_UNCORRECTABLE.0);
+        assert_eq!(commands.io[lacking].get(), 0);
         let read = commands.admin[usize::from(AdminOpcode::IDENTIFY.0)].get();
         assert_eq!(read, effects::SUPPORTED | effects::OF_CONTROLLER);
         let reset = AdminOpcode::CROSS_CONTROLLER_RESET.0;

@@ -150,7 +150,7 @@ fn io_commands_refuse_by_the_book() {
             ),
             (
                 "an opcode we lack",
-                entry(command(IoOpcode::COPY, 1, 0, 1)),
+                entry(command(IoOpcode::WRITE_UNCORRECTABLE, 1, 0, 1)),
                 out(512),
                 Status::INVALID_OPCODE,
             ),

@@ -16,6 +16,9 @@ pub(crate) struct Memory {
     pub(crate) failing: Cell<Option<IoError>>,
     pub(crate) durable_writes: Cell<u64>,
     pub(crate) flushes: Cell<u64>,
+    /// Bytes of reads and writes under way, now and at most.
+    pub(crate) held: Cell<usize>,
+    pub(crate) held_max: Cell<usize>,
 }
 
 impl Memory {
@@ -28,6 +31,8 @@ impl Memory {
             failing: Cell::new(None),
             durable_writes: Cell::new(0),
             flushes: Cell::new(0),
+            held: Cell::new(0),
+            held_max: Cell::new(0),
         }
     }
 
@@ -39,6 +44,15 @@ impl Memory {
         self.bytes
             .borrow_mut()
             .resize(geometry.capacity_bytes() as usize, 0);
+    }
+
+    /// As [`Memory::begin`], of a transfer of so much.
+    async fn begin_with(&self, bytes: usize) -> Result<(), IoError> {
+        self.held.set(self.held.get() + bytes);
+        self.held_max.set(self.held_max.get().max(self.held.get()));
+        let begun = self.begin().await;
+        self.held.set(self.held.get() - bytes);
+        begun
     }
 
     async fn begin(&self) -> Result<(), IoError> {
@@ -83,7 +97,7 @@ impl BlockDevice for Memory {
             reactor::yield_now().await;
         }
         let result = self
-            .begin()
+            .begin_with(buffer.len())
             .await
             .and_then(|()| self.range(start, buffer.len()));
         let result = result.map(|range| buffer.copy_from_slice(&self.bytes.borrow()[range]));
@@ -100,7 +114,7 @@ impl BlockDevice for Memory {
             self.durable_writes.set(self.durable_writes.get() + 1);
         }
         let result = self
-            .begin()
+            .begin_with(buffer.len())
             .await
             .and_then(|()| self.range(start, buffer.len()));
         let result = result.map(|range| self.bytes.borrow_mut()[range].copy_from_slice(&buffer));

@@ -12,6 +12,8 @@ mod compare_write;
 mod conformance;
 mod connecting;
 mod control;
+mod copy;
+mod copy_under_way;
 mod cores;
 mod cross_reset;
 mod device;

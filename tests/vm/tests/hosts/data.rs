@@ -86,6 +86,17 @@ fn single_commands(guest: &mut Guest, nqn: &str) {
         nvme compare $space -s 64 -c $blocks -z 32768 -d pattern",
     );
     check(
+        "nvme copy",
+        "
+        blocks=$((32768 / $(blockdev --getss $space)))
+        half=$((blocks / 2))
+        nvme copy $space --sdlba=2048 --blocks=$((half - 1)),$((half - 1)) --slbs=$((64 + half)),64
+        nvme read $space -s 2048 -c $((blocks - 1)) -z 32768 -d copy
+        tail -c 16384 pattern >expected
+        head -c 16384 pattern >>expected
+        cmp expected copy",
+    );
+    check(
         "nvme write-zeroes",
         "
         nvme write-zeroes $space -s 64 -c 3

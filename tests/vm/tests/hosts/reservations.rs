@@ -18,7 +18,7 @@ pub fn scenario(guest: &mut Guest, mut node: Node) {
         &format!(
             "
             dev=$(nvme-device {nqn} 1)
-            nvme id-ctrl $dev | grep -q 'oncs *: 0x[2367abef].$'
+            nvme id-ctrl $dev | grep -q 'oncs *: 0x.*[2367abef].$'
             nvme id-ns $dev | grep -q 'rescap.*0xff'
             nvme resv-register $dev -n 1 -k 0xaa -r 0 -p 3
             nvme resv-acquire $dev -n 1 -c 0xaa -t 1 -a 0
