@@ -230,6 +230,11 @@ impl Capabilities {
         )
     }
 
+    /// The same of a controller that takes NVM subsystem resets (NSSRS).
+    pub fn with_subsystem_reset(self) -> Capabilities {
+        Capabilities(self.0 | 1 << 36)
+    }
+
     /// MQES as a count: entries that a queue may have.
     pub fn queue_entries_max(self) -> u32 {
         (self.0 & 0xffff) as u32 + 1
@@ -305,7 +310,12 @@ pub mod controller_status {
     pub const SHUTDOWN_OCCURRING: u32 = 1 << 2;
     /// SHST: shutdown complete.
     pub const SHUTDOWN_COMPLETE: u32 = 2 << 2;
+    /// NSSRO: an NVM subsystem reset has occurred; written, it is cleared.
+    pub const SUBSYSTEM_RESET_OCCURRED: u32 = 1 << 4;
 }
+
+/// What written to NSSR resets the NVM subsystem: "NVMe".
+pub const SUBSYSTEM_RESET: u32 = 0x4e56_4d65;
 
 /// The version these rooms speak: 2.0.
 pub const VERSION_2_0: u32 = 2 << 16;

@@ -244,6 +244,10 @@ fn connect_admin<D: BlockDevice + 'static>(
         Rc::downgrade(session),
     ));
     controller.identity.replace(identity);
+    if let Some(subsystem) = core.subsystem(&subsystem_nqn) {
+        let was_reset = subsystem.resetters.has((data.host_id, host_nqn.tag()));
+        controller.was_reset.set(was_reset);
+    }
     if session
         .role
         .set(Role::Admin(Rc::clone(&controller)))

@@ -218,6 +218,11 @@ pub(crate) enum Message {
         from: u16,
         instance: Instance,
     },
+    /// End every controller that this host has in a subsystem: it has asked for that.
+    ResetSubsystem {
+        subsystem_nqn: Nqn,
+        host: (HostId, Nqn),
+    },
     /// A host asks for a change of a namespace's reservations.
     Reserve {
         token: u64,

@@ -138,6 +138,10 @@ impl<D: BlockDevice + 'static> Core<D> {
                     core.post(from, Message::Done { token, result });
                 }));
             }
+            Message::ResetSubsystem {
+                subsystem_nqn,
+                host,
+            } => self.reset_subsystem_here(&subsystem_nqn, &host, None),
             _ => {}
         }
     }

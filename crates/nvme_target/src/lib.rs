@@ -56,6 +56,7 @@ mod session;
 mod settings;
 mod strangers;
 mod subsystem;
+mod subsystem_reset;
 mod tally;
 mod target;
 mod tcp;

@@ -448,9 +448,9 @@ impl<D: BlockDevice + 'static> Core<D> {
                 }
             }
             Message::Abandon { controller_id } => self.abandon(controller_id),
-            message @ (Message::Reset { .. } | Message::Quiesce { .. }) => {
-                self.receive_reset(message);
-            }
+            message @ (Message::Reset { .. }
+            | Message::Quiesce { .. }
+            | Message::ResetSubsystem { .. }) => self.receive_reset(message),
             Message::Traffic { controller_id } => self.traffic(controller_id, reactor::now()),
         }
     }

@@ -18,6 +18,7 @@ use crate::paths::{AnaGroupId, GROUPS_MAX};
 use crate::per_core::Core;
 use crate::report::CloseReason;
 use crate::settings::SubsystemSettings;
+use crate::subsystem_reset::Resetters;
 use crate::view::View;
 
 /// A subsystem on this core.
@@ -35,6 +36,7 @@ pub(crate) struct Subsystem<D> {
     /// something.
     views: RefCell<BTreeMap<Nqn, Rc<View<D>>>>,
     pub errors: Rc<Errors>,
+    pub resetters: Resetters,
 }
 
 impl<D: BlockDevice> Subsystem<D> {
@@ -51,6 +53,7 @@ impl<D: BlockDevice> Subsystem<D> {
             drive,
             views: RefCell::default(),
             errors: Rc::new(Errors::new(identifiers)),
+            resetters: Resetters::default(),
         }
     }
 

@@ -73,6 +73,8 @@ pub(crate) struct Controller<D> {
     pub instance: Cell<Instance>,
     pub configuration: Cell<Configuration>,
     pub status: Cell<u32>,
+    /// NSSRO: its host has had the subsystem reset, and has not said since that it knows.
+    pub was_reset: Cell<bool>,
     /// Makes caches of devices safe, after the host has asked for a shutdown.
     flushing: RefCell<Option<CancelOnDrop<()>>>,
     /// KATO of Connect, which counts again after a reset.
@@ -126,6 +128,7 @@ impl<D> Controller<D> {
             instance: Cell::new(Instance::not_enabled(id)),
             configuration: Cell::default(),
             status: Cell::new(0),
+            was_reset: Cell::new(false),
             flushing: RefCell::default(),
             connect_keep_alive_ms: keep_alive_ms,
             keep_alive_ms: Cell::new(0),

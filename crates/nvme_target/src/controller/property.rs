@@ -5,11 +5,14 @@ use std::rc::Rc;
 use block::BlockDevice;
 use nvme::Status;
 use nvme::fabrics::{
-    Capabilities, Configuration, Property, PropertyOffset, VERSION_2_0, controller_status,
+    Capabilities, Configuration, Property, PropertyOffset, SUBSYSTEM_RESET, VERSION_2_0,
+    controller_status,
 };
 
 use super::Controller;
+use crate::report::CloseReason;
 use crate::session::{Role, Session};
+use crate::subsystem_reset::FAREWELL;
 use crate::transport::Reply;
 
 /// TO: a controller is ready at once; hosts get 7.5 s all the same.
@@ -25,11 +28,19 @@ impl<D: BlockDevice + 'static> Controller<D> {
     pub(super) fn property_get(&self, command: &Property, queue_entries_max: u16) -> Reply {
         let wide = command.attributes & 0b111 == 1;
         let capabilities = Capabilities::new(queue_entries_max, READY_TIMEOUT_500MS);
+        let capabilities = match self.is_discovery() {
+            true => capabilities,
+            false => capabilities.with_subsystem_reset(),
+        };
         let value = match (PropertyOffset(command.offset.get()), wide) {
             (PropertyOffset::CAPABILITIES, true) => capabilities.0,
             (PropertyOffset::VERSION, false) => u64::from(VERSION_2_0),
             (PropertyOffset::CONFIGURATION, false) => u64::from(self.configuration.get().0),
-            (PropertyOffset::STATUS, false) => u64::from(self.status.get()),
+            (PropertyOffset::STATUS, false) => {
+                let occurred = controller_status::SUBSYSTEM_RESET_OCCURRED;
+                let shown = if self.was_reset.get() { occurred } else { 0 };
+                u64::from(self.status.get() | shown)
+            }
             (PropertyOffset::SUBSYSTEM_RESET, false) => 0,
             // CRWMT; CRIMT is not supported.
             (PropertyOffset::READY_TIMEOUTS, false) => u64::from(READY_TIMEOUT_500MS),
@@ -38,14 +49,43 @@ impl<D: BlockDevice + 'static> Controller<D> {
         Reply::result(value)
     }
 
-    pub(super) fn property_set(&self, command: &Property, session: &Session<D>) -> Reply {
+    pub(super) fn property_set(&self, command: &Property, session: &Rc<Session<D>>) -> Reply {
         let offset = PropertyOffset(command.offset.get());
         let four_bytes = command.attributes & 0b111 == 0;
-        if offset != PropertyOffset::CONFIGURATION || !four_bytes {
-            return Reply::status(Status::INVALID_FIELD.do_not_retry());
+        let value = command.value.get() as u32;
+        match offset {
+            PropertyOffset::CONFIGURATION if four_bytes => {
+                self.configure(Configuration(value), session);
+            }
+            // All else in there is read only.
+            PropertyOffset::STATUS if four_bytes && !self.is_discovery() => {
+                if value & controller_status::SUBSYSTEM_RESET_OCCURRED != 0 {
+                    self.was_reset.set(false);
+                }
+            }
+            PropertyOffset::SUBSYSTEM_RESET if four_bytes && !self.is_discovery() => {
+                if value == SUBSYSTEM_RESET {
+                    self.reset_subsystem(session);
+                }
+            }
+            _ => return Reply::status(Status::INVALID_FIELD.do_not_retry()),
         }
-        self.configure(Configuration(command.value.get() as u32), session);
         Reply::success()
+    }
+
+    /// NSSR was written: all that the host has of the subsystem ends, this controller last.
+    fn reset_subsystem(&self, session: &Rc<Session<D>>) {
+        session.core.reset_subsystem(self);
+        self.configuration.take();
+        self.reset(session);
+        self.was_reset.set(true);
+        let session = Rc::downgrade(session);
+        drop(reactor::spawn(async move {
+            reactor::sleep(FAREWELL).await;
+            if let Some(session) = session.upgrade() {
+                session.close(CloseReason::Controller);
+            }
+        }));
     }
 
     /// CC was written.

@@ -482,12 +482,12 @@ fn other_admin_commands_refuse_by_the_book() {
             (wide(PropertyOffset::STATUS), Status::INVALID_FIELD),
             (property(PropertyOffset(0x1000)), Status::INVALID_FIELD),
             (
-                *Property::set(PropertyOffset::STATUS, 1).entry(),
+                *Property::set(PropertyOffset::VERSION, 1).entry(),
                 Status::INVALID_FIELD,
             ),
             (
                 *Property::set(PropertyOffset::SUBSYSTEM_RESET, 1).entry(),
-                Status::INVALID_FIELD,
+                Status::SUCCESS,
             ),
         ] {
             let found = status(&controller, &entry, Data::None).await;

@@ -29,6 +29,7 @@ mod reservations;
 mod secure;
 mod shutting_down;
 mod sockets;
+mod subsystem_reset;
 mod unready;
 mod views;
 

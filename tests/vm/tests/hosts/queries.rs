@@ -18,6 +18,7 @@ pub fn scenario(guest: &mut Guest, node: Node) {
     guest.eventually("both namespaces appear", 10, &namespaces(shared));
     ask(guest, shared);
     cross_reset(guest);
+    subsystem_reset(guest);
     guest.check("nvme disconnect", &format!("nvme disconnect -n {shared}"));
     guest.check(
         "nothing stays connected",
@@ -96,6 +97,32 @@ fn cross_reset(guest: &mut Guest) {
         set -- $(ls /sys/class/nvme)
         nvme id-ctrl /dev/$1 --raw-binary | cmp -s - /run/lost && exit 1
         exit 0",
+    );
+}
+
+/// Resets the subsystem by one path: both paths end, and the kernel connects them again.
+fn subsystem_reset(guest: &mut Guest) {
+    // The kernel opens none that it has to connect again.
+    guest.eventually(
+        "both paths answer",
+        30,
+        "for path in $(ls /sys/class/nvme); do nvme id-ctrl /dev/$path >/run/asked || exit 1; done",
+    );
+    guest.check(
+        "nvme subsystem-reset",
+        "
+        set -- $(ls /sys/class/nvme)
+        nvme subsystem-reset /dev/$1",
+    );
+    guest.eventually(
+        "both paths are live, by controllers that tell of the reset",
+        60,
+        "
+        [ $(cat /sys/class/nvme/*/state | grep -c live) = 2 ] || exit 1
+        for path in $(ls /sys/class/nvme); do
+            nvme get-property /dev/$path --offset=0x1c --human-readable >/run/status
+            grep -i 'nssro.*yes' /run/status || exit 1
+        done",
     );
 }
 
