@@ -215,13 +215,13 @@ attacks-long: rust-tools build ## all attacks of peers without a key at once, fo
 	FLASHYARD_PROGRAM=$$(realpath $(FLASHYARD)) $(LONG_TESTS) attacked::
 
 # XFSTESTS names the folder; XFSTESTS_TESTS what to run there, else what docs/TESTING.md says.
-xfstests-long: rust-tools ## xfstests on attached volumes, beside plain loop devices; needs XFSTESTS
+xfstests-long: rust-tools build ## xfstests on attached volumes, beside plain loop devices; needs XFSTESTS
 	@[ -x "$${XFSTESTS:-}/check" ] || { \
 		echo "XFSTESTS has to name a folder in which xfstests was built: sources at" >&2; \
 		echo "https://git.kernel.org/pub/scm/fs/xfs/xfstests-dev.git; docs/TESTING.md says how" >&2; \
 		exit 1; }
 	@.ci/install --packages $(XFSTESTS_PACKAGES)
-	$(LONG_TESTS) xfstests:: outcomes::
+	FLASHYARD_PROGRAM=$$(realpath $(FLASHYARD)) $(LONG_TESTS) xfstests:: outcomes::
 
 postgres-long: rust-tools postgres-tools ## PostgreSQL on an attached volume, POSTGRES_ROUNDS of kills and clones
 	$(LONG_TESTS) postgresql::

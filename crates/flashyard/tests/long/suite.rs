@@ -71,6 +71,20 @@ impl Suite {
         }
     }
 
+    /// The generic tests that are in each of these groups, in words of the suite: it can be told to
+    /// run those of any of several groups, and no others.
+    pub fn in_groups(groups: &[&str]) -> String {
+        let list = Suite::folder().join("tests/generic/group.list");
+        let list = std::fs::read_to_string(list).unwrap();
+        let lines = list.lines().filter(|line| !line.starts_with('#'));
+        let named = lines.filter_map(|line| {
+            let (test, of) = line.split_once(' ')?;
+            let has = |group: &&str| of.split(' ').any(|own| own == *group);
+            groups.iter().all(has).then(|| format!("generic/{test}"))
+        });
+        named.collect::<Vec<_>>().join(" ")
+    }
+
     /// Where the suite is, as its own `make` leaves it.
     fn folder() -> PathBuf {
         let folder = std::env::var_os("XFSTESTS").map(PathBuf::from);

@@ -26,8 +26,9 @@ const DRIVE_BYTES: u64 = 3 * GIB / 2;
 /// What runs where nothing befalls the node, unless `XFSTESTS_TESTS` says otherwise.
 const ALL: &str = "-g generic/auto";
 
-/// The same in trouble, of which there are three for each of the four: what reads and writes.
-const IN_TROUBLE: &str = "-g generic/rw";
+/// The groups whose common tests run in trouble, of which there are three for each of the four:
+/// those that read and write, and do so in little time.
+const IN_TROUBLE: [&str; 3] = ["auto", "rw", "quick"];
 
 /// One way to run the suite.
 #[derive(Clone, Copy)]
@@ -76,10 +77,10 @@ impl Case {
     /// What runs, in words of the suite.
     fn tests(self) -> String {
         let usual = match self.trouble {
-            Trouble::None => ALL,
-            _ => IN_TROUBLE,
+            Trouble::None => ALL.to_owned(),
+            _ => Suite::in_groups(&IN_TROUBLE),
         };
-        setting("XFSTESTS_TESTS", usual.to_owned())
+        setting("XFSTESTS_TESTS", usual)
     }
 
     /// Fails if the volume fails where the loop device does not.
@@ -119,7 +120,7 @@ impl Case {
     fn on_plain_loops(self) -> Outcomes {
         static DONE: Mutex<BTreeMap<String, Outcomes>> = Mutex::new(BTreeMap::new());
         let (tests, file_system) = (self.tests(), self.file_system.name());
-        let part = if tests == IN_TROUBLE { "-part" } else { "" };
+        let part = if tests == ALL { "" } else { "-part" };
         let name = format!("{file_system}-{}-loop{part}", self.block_bytes);
         let log = results().join(&name).with_extension("log");
         let mut done = DONE.lock().unwrap();
