@@ -17,7 +17,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use api::{Name, Size, VolumeSpec};
+use api::{Size, VolumeSpec};
 use bench::median;
 use serde_json::{Value, json};
 
@@ -73,23 +73,7 @@ fn with_volumes(directory: &Path) -> Result<Node> {
         ..VolumeSpec::default()
     };
     client.create_volume(&"null".parse()?, &volume)?;
-    let mut drives: Vec<Name> = Vec::new();
-    for number in 0..6 {
-        let drive = api::DriveSpec::Path {
-            path: directory.join(format!("d{number}")).display().to_string(),
-            size: Some(Size(1 << 30)),
-        };
-        let name: Name = format!("d{number}").parse()?;
-        client.add_drive(&name, &drive)?;
-        drives.push(name);
-    }
-    let pool = api::PoolSpec {
-        level: api::PoolLevel::Raid6,
-        drives,
-        width: None,
-        force: false,
-    };
-    client.create_pool(&"pool".parse()?, &pool)?;
+    node.create_pool(&"pool".parse()?, directory, Size(1 << 30))?;
     let volume = VolumeSpec {
         pool: Some("pool".parse()?),
         size: Some(Size(16 << 20)),

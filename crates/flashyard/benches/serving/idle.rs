@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use initiator::{ConnectOptions, Controller};
 use reactor::{Reactor, ReactorConfig};
@@ -52,9 +52,9 @@ pub fn measure(directory: &Path, file: &Path) -> Result<Idle> {
             controllers.push(Controller::connect(address, &subsystem, options).await?);
         }
         reactor::sleep(Duration::from_secs(1)).await;
-        let (before, started) = (processor_time(node.process.id())?, Instant::now());
+        let (before, started) = (node.processor_time("")?, Instant::now());
         reactor::sleep(MEASURED).await;
-        let used = processor_time(node.process.id())? - before;
+        let used = node.processor_time("")? - before;
         let percent = 100.0 * used.as_secs_f64() / started.elapsed().as_secs_f64();
         for controller in controllers {
             controller.disconnect().await;
@@ -65,15 +65,4 @@ pub fn measure(directory: &Path, file: &Path) -> Result<Idle> {
         queue_pairs: CONTROLLERS * (1 + usize::from(IO_QUEUES_EACH)),
         percent,
     })
-}
-
-/// User and system time of a process so far: nanoseconds from its threads' schedstat.
-fn processor_time(pid: u32) -> Result<Duration> {
-    let mut nanoseconds = 0;
-    for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {
-        let text = std::fs::read_to_string(thread?.path().join("schedstat"))?;
-        let first = text.split(' ').next().context("schedstat is empty")?;
-        nanoseconds += first.parse::<u64>().context("schedstat: not a number")?;
-    }
-    Ok(Duration::from_nanos(nanoseconds))
 }

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use api::{DriveSpec, Name, PoolLevel, PoolSpec, Size};
 use client::{Client, Login};
 use serde_json::Value;
 use server::endpoints::Endpoints;
@@ -89,15 +90,70 @@ impl Node {
         Ok(Client::with(&self.login()?)?)
     }
 
+    /// A command of the program, against the node.
+    pub fn command(&self, words: &str) -> Command {
+        let mut command = Command::new(FLASHYARD);
+        command
+            .args(["--node", &self.endpoints.api])
+            .arg("--token-file")
+            .arg(&self.token_file)
+            .args(words.split(' '));
+        command
+    }
+
     /// Runs a command of the program against the node; gives what it prints as JSON.
     pub fn call(&self, words: &str) -> Result<Value> {
-        run_json(
-            Command::new(FLASHYARD)
-                .args(["--node", &self.endpoints.api])
-                .arg("--token-file")
-                .arg(&self.token_file)
-                .args(words.split(' ')),
-        )
+        run_json(&mut self.command(words))
+    }
+
+    /// Makes a raid6 pool of six files of this size in `directory`.
+    pub fn create_pool(&self, name: &Name, directory: &Path, of_file: Size) -> Result<()> {
+        let client = self.client()?;
+        let mut drives: Vec<Name> = Vec::new();
+        for number in 0..6 {
+            let drive = DriveSpec::Path {
+                path: directory.join(format!("d{number}")).display().to_string(),
+                size: Some(of_file),
+            };
+            let name: Name = format!("d{number}").parse()?;
+            client.add_drive(&name, &drive)?;
+            drives.push(name);
+        }
+        let pool = PoolSpec {
+            level: PoolLevel::Raid6,
+            drives,
+            width: None,
+            force: false,
+        };
+        client.create_pool(name, &pool)?;
+        Ok(())
+    }
+
+    /// User and system time so far of its threads whose names begin so: nanoseconds from their
+    /// schedstat. What threads took that have ended is not in it.
+    pub fn processor_time(&self, threads: &str) -> Result<Duration> {
+        let mut nanoseconds = 0;
+        for thread in std::fs::read_dir(format!("/proc/{}/task", self.process.id()))? {
+            let thread = thread?.path();
+            if !std::fs::read_to_string(thread.join("comm"))?.starts_with(threads) {
+                continue;
+            }
+            let text = std::fs::read_to_string(thread.join("schedstat"))?;
+            let first = text.split(' ').next().context("schedstat is empty")?;
+            nanoseconds += first.parse::<u64>().context("schedstat: not a number")?;
+        }
+        Ok(Duration::from_nanos(nanoseconds))
+    }
+
+    /// Memory that its process has of its own: RssAnon of proc_pid_status(5).
+    pub fn memory_bytes(&self) -> Result<f64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("RssAnon:"));
+        let kibibytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
+        let kibibytes: f64 = kibibytes.context("RssAnon is missing")?.parse()?;
+        Ok(kibibytes * 1024.0)
     }
 
     /// The NQN under which a volume is served.
