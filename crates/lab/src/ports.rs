@@ -1,14 +1,18 @@
 //! Ports for servers that start later, some of them minutes later.
 
-use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, TcpListener};
 use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Ports below belong to services with a name.
 const FIRST: u16 = 10_000;
 
+/// So far apart processes begin to look, by their identifiers: as many servers as most have.
+const OF_A_PROCESS: u64 = 64;
+
 /// A port that nobody listens on now at any of the addresses, and that the system gives to nobody
 /// who asks for just any: such a one may be somebody else's by the time the last server starts.
+/// This process finds another one each time, and so do others that look meanwhile.
 ///
 /// # Errors
 ///
@@ -25,8 +29,7 @@ pub fn free_port(addresses: &[IpAddr]) -> std::io::Result<u16> {
         .filter(|it| !given.contains(it))
         .collect();
     if !ports.is_empty() {
-        // Several plans look at the same time.
-        let start = RandomState::new().hash_one(()) % ports.len() as u64;
+        let start = next_start() % ports.len() as u64;
         ports.rotate_left(start as usize);
     }
     let is_free = |port: &u16| {
@@ -35,6 +38,14 @@ pub fn free_port(addresses: &[IpAddr]) -> std::io::Result<u16> {
     };
     let found = ports.into_iter().find(is_free);
     found.ok_or_else(|| std::io::Error::other("no port is free"))
+}
+
+/// Where the next look begins. What a look found is nobody's until its server starts: a look that
+/// began at random would find it again, now and then.
+fn next_start() -> u64 {
+    static LOOKS: AtomicU64 = AtomicU64::new(0);
+    let first = u64::from(std::process::id()) * OF_A_PROCESS;
+    first + LOOKS.fetch_add(1, Ordering::Relaxed)
 }
 
 /// The first and the last port that the system gives.
@@ -47,6 +58,7 @@ fn range(text: &str) -> Option<RangeInclusive<u16>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     #[test]
     fn a_port_is_free_at_every_address_and_not_one_that_is_given_to_anybody() {
@@ -56,8 +68,10 @@ mod tests {
         let told = range(&told).unwrap();
         assert!(told.contains(&given), "{given} of {told:?}");
         let addresses = ["127.0.0.1", "127.0.0.2", "::1"].map(|it| it.parse::<IpAddr>().unwrap());
+        let mut found = BTreeSet::new();
         for _ in 0..20 {
             let port = free_port(&addresses).unwrap();
+            assert!(found.insert(port), "{port} was found twice");
             assert!(port >= FIRST && !told.contains(&port), "{port} of {told:?}");
             for at in addresses {
                 TcpListener::bind((at, port)).unwrap();
