@@ -219,6 +219,12 @@ impl<D: BlockDevice + 'static> Session<D> {
         self.trust.get() == Trust::Host
     }
 
+    /// Whether it carries an I/O queue of such a host. Admin queues have as many connections as
+    /// there are hosts, and little to receive.
+    pub fn has_io_queue(&self) -> bool {
+        self.is_trusted() && matches!(self.role.get(), Some(Role::Io(_)))
+    }
+
     /// Waits until something is done for the connection, which has this price; a host's never
     /// waits.
     pub async fn step(&self, price: Duration) {

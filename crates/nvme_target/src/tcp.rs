@@ -19,11 +19,11 @@ use crate::session::{Origin, Session};
 use crate::settings::PortSettings;
 use crate::transport::{End, Part};
 
-/// The receive buffer: what one receive brings at most.
+/// The receive buffer of an I/O queue: what one receive brings at most.
 const RECEIVE_BYTES: usize = 128 << 10;
-/// As long as the other end is not known to be a host of a subsystem: a command with the longest
-/// in-capsule data, and room to spare.
-const RECEIVE_BYTES_UNTRUSTED: usize = 16 << 10;
+/// Of an admin queue, and as long as the other end is not known to be a host of a subsystem: a
+/// command with the longest in-capsule data, and room to spare.
+const RECEIVE_BYTES_SMALL: usize = 16 << 10;
 /// Data that is still missing is received straight into place from this size on.
 const DIRECT_BYTES_MIN: usize = 8 << 10;
 /// One send carries about this much.
@@ -165,7 +165,7 @@ async fn wait_for_end<D: BlockDevice + 'static>(session: &Session<D>) {
 
 /// Reads the socket, feeds the machine, hands out commands.
 async fn receive<D: BlockDevice + 'static>(session: Rc<Session<D>>, stream: Stream) {
-    let mut buffer = Buffer::new(RECEIVE_BYTES_UNTRUSTED);
+    let mut buffer = Buffer::new(RECEIVE_BYTES_SMALL);
     let mut filled = 0..0;
     let reason = loop {
         while session.dispatch() {
@@ -183,7 +183,7 @@ async fn receive<D: BlockDevice + 'static>(session: Rc<Session<D>>, stream: Stre
                 received
             }
             None => {
-                if session.is_trusted() && buffer.len() < RECEIVE_BYTES {
+                if session.has_io_queue() && buffer.len() < RECEIVE_BYTES {
                     enlarge(&mut buffer, &mut filled);
                 }
                 make_room(&mut buffer, &mut filled);
