@@ -281,7 +281,7 @@ pub mod cross_reset_result {
 
 /// Bits of [`ReadWrite::control`].
 pub mod control {
-    /// DTYPE of Write: the kind of directive.
+    /// DTYPE of Write and Copy: the kind of directive.
     pub const DIRECTIVE_MASK: u16 = 0b1111 << 4;
     /// DEAC of Write Zeroes: deallocate if possible.
     pub const DEALLOCATE: u16 = 1 << 9;

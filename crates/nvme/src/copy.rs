@@ -44,7 +44,7 @@ wire! {
         pub ranges_minus_one: u8,
         /// DESFMT in bits 3:0, PRINFOR in bits 7:4.
         pub format: u8,
-        /// See [`copy_control`].
+        /// See [`control`](crate::command::control).
         pub control: U16,
         /// Command dwords 13 to 15: directives and tags.
         pub dword13: [U32; 3],
@@ -67,14 +67,6 @@ wire! {
         /// Expected tags.
         pub tags: U64,
     }
-}
-
-/// Bits of [`CopyCommand::control`].
-pub mod copy_control {
-    /// DTYPE: the kind of directive.
-    pub const DIRECTIVE_MASK: u16 = 0b1111 << 4;
-    /// FUA.
-    pub const FORCE_UNIT_ACCESS: u16 = 1 << 14;
 }
 
 /// Bit of [`SourceRange::options`], with [`CopyFormat::NAMED`]: the range is copied by a method as
@@ -142,12 +134,13 @@ mod tests {
     use zerocopy::IntoBytes;
 
     use super::*;
+    use crate::command::control;
 
     /// Figures 32 to 35 and 39.
     #[test]
     fn a_copy_and_its_source_ranges_are_as_the_specification_has_them() {
         let mut copy = CopyCommand::new(7, 0x1122_3344_5566_7788, CopyFormat::NAMED, 128);
-        copy.control = (copy_control::FORCE_UNIT_ACCESS | 1 << 4).into();
+        copy.control = (control::FORCE_UNIT_ACCESS | 1 << 4).into();
         let bytes = copy.as_bytes();
         assert_eq!((bytes[0], bytes[4]), (0x19, 7));
         assert_eq!(bytes[40..48], 0x1122_3344_5566_7788_u64.to_le_bytes());

@@ -9,14 +9,15 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, Lba};
-use nvme::copy::{CopyCommand, CopyFormat, FAST_COPY_ONLY, SourceRange, copy_control};
+use nvme::command::control;
+use nvme::copy::{CopyCommand, CopyFormat, FAST_COPY_ONLY, SourceRange};
 use nvme::{Status, SubmissionEntry};
 use qos::Direction;
 use reactor::sync::Notify;
 
 use crate::errors::Failure;
 use crate::in_flight::{Entered, overlap};
-use crate::io::{GONE, IoQueue};
+use crate::io::{GONE, IoQueue, durability};
 use crate::namespace::Namespace;
 use crate::pace::Pass;
 use crate::reservation::Access;
@@ -180,7 +181,7 @@ impl<D: BlockDevice + 'static> IoQueue<D> {
             copying: &copying,
             nsid: command.namespace_id.get(),
             start: Lba(command.start.get()),
-            durability: durability(command),
+            durability: durability(command.control.get()),
             sources,
             format: command.source_format(),
         };
@@ -218,7 +219,7 @@ impl<D: BlockDevice + 'static> IoQueue<D> {
             CopyFormat::NAMED => self.behaviour.copies_from_others(),
             _ => false,
         };
-        if !is_enabled || command.control.get() & copy_control::DIRECTIVE_MASK != 0 {
+        if !is_enabled || command.control.get() & control::DIRECTIVE_MASK != 0 {
             return Err(Status::INVALID_FIELD.do_not_retry());
         }
         let nsid = command.namespace_id.get();
@@ -405,12 +406,5 @@ fn place(nsid: u32, (source, format): (&SourceRange, CopyFormat)) -> Place {
             _ => nsid,
         },
         range: BlockRange::new(Lba(source.start.get()), source.blocks()),
-    }
-}
-
-fn durability(command: &CopyCommand) -> Durability {
-    match command.control.get() & copy_control::FORCE_UNIT_ACCESS {
-        0 => Durability::Cached,
-        _ => Durability::Durable,
     }
 }

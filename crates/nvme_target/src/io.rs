@@ -195,7 +195,7 @@ impl<D: BlockDevice + 'static> IoQueue<D> {
         let _entered = self.enter(&namespace, range, Access::Write).await?;
         let (_, result) = namespace
             .device
-            .write(range.start, data, durability(command))
+            .write(range.start, data, durability(command.control.get()))
             .await;
         let written = result.map_or(0, |()| u64::from(bytes));
         namespace.counters.count_write(arrived, written);
@@ -239,13 +239,13 @@ impl<D: BlockDevice + 'static> IoQueue<D> {
         add(&namespace.counters.others, 1);
         if deallocate && namespace.geometry().deallocates {
             namespace.device.deallocate(range).await?;
-            if durability(command) == Durability::Durable {
+            if durability(command.control.get()) == Durability::Durable {
                 namespace.device.flush().await?;
             }
         } else {
             namespace
                 .device
-                .write_zeroes(range, durability(command))
+                .write_zeroes(range, durability(command.control.get()))
                 .await?;
         }
         Ok(Reply::success())
@@ -407,7 +407,7 @@ impl<D: BlockDevice + 'static> IoQueue<D> {
         Ok(FusedPair {
             expected: self.data_of(&namespace, range, expected)?,
             data: self.data_of(&namespace, range, data)?,
-            durability: durability(write),
+            durability: durability(write.control.get()),
             namespace,
             range,
         })
@@ -474,8 +474,9 @@ fn status_is_of_device(status: Status) -> bool {
     )
 }
 
-fn durability(command: &ReadWrite) -> Durability {
-    if command.control.get() & control::FORCE_UNIT_ACCESS != 0 {
+/// What a command that writes asks for, by its [`control`] field.
+pub(crate) fn durability(control: u16) -> Durability {
+    if control & control::FORCE_UNIT_ACCESS != 0 {
         Durability::Durable
     } else {
         Durability::Cached

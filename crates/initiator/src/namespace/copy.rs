@@ -1,11 +1,11 @@
 //! Copy: blocks go to other blocks on the controller's side.
 
 use block::{BlockDevice, BlockRange, Buffer, Durability, IoError, Lba};
-use nvme::copy::{COPY_RANGES_MAX, CopyCommand, CopyFormat, SourceRange, copy_control};
+use nvme::copy::{COPY_RANGES_MAX, CopyCommand, CopyFormat, SourceRange};
 use nvme::identify::{ControllerData, NamespaceData, oncs};
 use zerocopy::IntoBytes;
 
-use super::Namespace;
+use super::{Namespace, flags_of};
 use crate::connection::Data;
 
 /// Blocks that a copy reads.
@@ -108,9 +108,7 @@ impl Namespace {
         (format, durability): (CopyFormat, Durability),
     ) -> Result<(), IoError> {
         let mut command = CopyCommand::new(self.namespace_id, start.0, format, ranges.len());
-        if durability == Durability::Durable {
-            command.control = copy_control::FORCE_UNIT_ACCESS.into();
-        }
+        command.control = flags_of(durability).into();
         let data = Data::Out(Buffer::copy_of(ranges.as_bytes()));
         self.run(*command.entry(), data).await.1
     }

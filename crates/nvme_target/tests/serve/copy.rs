@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use block::{BlockDevice, BlockRange, Buffer, Durability, IoError, Lba};
 use initiator::{ConnectOptions, Controller, CopySource, Data, QueuePair};
-use nvme::copy::{CopyCommand, CopyFormat, FAST_COPY_ONLY, SourceRange, copy_control};
+use nvme::command::control;
+use nvme::copy::{CopyCommand, CopyFormat, FAST_COPY_ONLY, SourceRange};
 use nvme::identify::{Cns, ControllerData, NamespaceData, oncs};
 use nvme::log::{CommandEffects, ErrorEntry, LogPage, effects};
 use nvme::reservation::ReservationType;
@@ -355,7 +356,7 @@ fn a_copy_is_written_as_one_write_where_one_would_be_whole() {
             .collect();
         second.delay.set(Duration::from_secs(1));
         let mut command = CopyCommand::new(1, 3, CopyFormat::NAMED, sources.len());
-        command.control = copy_control::FORCE_UNIT_ACCESS.into();
+        command.control = control::FORCE_UNIT_ACCESS.into();
         let data = Data::Out(Buffer::copy_of(sources.as_bytes()));
         let (status, _) = submit(&queue, (*command.entry(), data)).await;
         assert!(status.is_success());
