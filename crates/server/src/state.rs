@@ -527,14 +527,9 @@ impl State {
         table: Table,
         records: impl IntoIterator<Item = (&'a str, &'a T)>,
     ) -> Result<(), StateError> {
-        let encode = |(name, record): (&'a str, &'a T)| match serde_json::to_vec(record) {
-            Ok(record) => Ok((name, record)),
-            Err(source) => Err(StateError::Record {
-                name: name.to_owned(),
-                source,
-            }),
-        };
-        let records: Vec<_> = records.into_iter().map(encode).collect::<Result<_, _>>()?;
+        let records = records.into_iter();
+        let records = records.map(|(name, record)| Ok((name, encoded(name, record)?)));
+        let records: Vec<_> = records.collect::<Result<_, StateError>>()?;
         self.store.write(|change| {
             let mut records = records.iter();
             records.try_for_each(|(name, record)| change.put(table, name, record))
@@ -553,6 +548,14 @@ impl State {
         let seal = self.store.seal();
         self.store.read(|database| all_in((database, seal), table))
     }
+}
+
+/// A record as it is written.
+fn encoded(name: &str, record: &impl Serialize) -> Result<Vec<u8>, StateError> {
+    serde_json::to_vec(record).map_err(|source| StateError::Record {
+        name: name.to_owned(),
+        source,
+    })
 }
 
 /// The format of a state that is written so.

@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use api::Name;
 use redb::TableDefinition;
-use serde::Serialize;
 
-use super::{PoolRecord, State, StateError, Table, VolumeRecord};
+use super::{PoolRecord, State, StateError, Table, VolumeRecord, encoded};
 
 const POOLS: Table = TableDefinition::new("pools");
 
@@ -27,12 +26,16 @@ impl State {
         before: Option<&PoolRecord>,
         now: &PoolRecord,
     ) -> Result<(), StateError> {
-        let pool = encoded(name, now)?;
+        let pool = encoded(name.as_str(), now)?;
         let known = |volume| before.and_then(|before| before.volumes.get(volume));
         let changed = now.volumes.iter();
         let changed = changed.filter(|(volume, record)| known(*volume) != Some(*record));
-        let changed = changed
-            .map(|(volume, record)| Ok((key(name, volume.as_str()), encoded(volume, record)?)));
+        let changed = changed.map(|(volume, record)| {
+            Ok((
+                key(name, volume.as_str()),
+                encoded(volume.as_str(), record)?,
+            ))
+        });
         let changed: Vec<_> = changed.collect::<Result<_, StateError>>()?;
         let gone = before.map(|before| {
             let volumes = before.volumes.keys();
@@ -90,13 +93,6 @@ fn key(pool: &Name, volume: &str) -> String {
 fn parsed(key: &str, name: &str) -> Result<Name, StateError> {
     serde_json::from_value(name.into()).map_err(|source| StateError::Record {
         name: key.to_owned(),
-        source,
-    })
-}
-
-fn encoded(name: &Name, record: &impl Serialize) -> Result<Vec<u8>, StateError> {
-    serde_json::to_vec(record).map_err(|source| StateError::Record {
-        name: name.to_string(),
         source,
     })
 }
