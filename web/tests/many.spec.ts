@@ -3,8 +3,8 @@ import { expect, test } from "./node";
 /** `VOLUMES=10000` makes ten thousand, which takes minutes, and says how long each step took. */
 const VOLUMES = Number(process.env.VOLUMES ?? 1000);
 
-/** The tables of a pool take a share of its drives: room for 2,600 volumes in each GiB of one. */
-test.use({ extra: ["--drive-size", `${Math.ceil(VOLUMES / 2000)}GiB`] });
+/** The tables of a pool take a share of its drives: room for 1,260 volumes in each GiB of one. */
+test.use({ extra: ["--drive-size", `${Math.ceil(VOLUMES / 1000)}GiB`] });
 
 test("a thousand volumes can be found, ordered and scrolled through", async ({ page, node }) => {
   test.setTimeout(VOLUMES * 200);
