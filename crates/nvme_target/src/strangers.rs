@@ -2,9 +2,10 @@
 //! while hosts have work for it: a small share of its time, whatever is asked.
 //!
 //! Each step for such a peer has a price in time. While hosts are quiet all steps are taken at
-//! once. Otherwise they are taken one after the other, in the order in which they were asked for,
-//! so that their prices come to [`SHARE`] of the time. A connection asks for one step at a time,
-//! so what waits is bounded by the places of such connections.
+//! once. Otherwise they are taken one after the other, in the order in which they were asked for.
+//! Their prices come to one part in [`SHARE`] of the time, of which each lane with work has as much
+//! as the others. A connection asks for one step at a time, so what waits is bounded by the places
+//! of such connections.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -14,8 +15,10 @@ use std::time::Duration;
 use reactor::Instant;
 use reactor::sync::oneshot;
 
-/// One part in so many of the time is for each lane while hosts have work.
-const SHARE: u32 = 33;
+/// One part in so many of the time is for all lanes together while hosts have work. What no price
+/// pays for comes to about as much: accepting and closing connections, and refusals of the REST
+/// API. Hosts may lose a tenth of their rate to all of it (`make attacks-long`).
+const SHARE: u32 = 25;
 
 /// What may have been saved up, as time: hosts that connect now and then wait for nothing.
 const SAVED: Duration = Duration::from_millis(200);
@@ -81,8 +84,9 @@ impl Strangers {
     /// Waits for a step of `session` at this price; not when the session [leaves](Self::leave).
     pub async fn step(self: &Rc<Self>, lane: Lane, session: u64, price: Duration) {
         let receiver = {
+            let pace = self.pace(lane);
             let mut steps = self.lanes[lane as usize].borrow_mut();
-            if steps.waiting.is_empty() && (!self.is_busy() || steps.pay(price)) {
+            if steps.waiting.is_empty() && (!self.is_busy() || steps.pay(price * pace)) {
                 return;
             }
             let (go, receiver) = oneshot::channel();
@@ -108,7 +112,7 @@ impl Strangers {
     async fn attend(self: Rc<Self>, lane: Lane) {
         let steps = &self.lanes[lane as usize];
         loop {
-            let busy = self.is_busy();
+            let (busy, pace) = (self.is_busy(), self.pace(lane));
             let until = {
                 let mut steps = steps.borrow_mut();
                 let Some(next) = steps.waiting.front() else {
@@ -116,7 +120,7 @@ impl Strangers {
                     return;
                 };
                 let price = next.price;
-                if !busy || steps.pay(price) {
+                if !busy || steps.pay(price * pace) {
                     if let Some(next) = steps.waiting.pop_front() {
                         // Whoever waited may be gone.
                         let _ = next.go.send(());
@@ -134,6 +138,15 @@ impl Strangers {
                 }
             }
         }
+    }
+
+    /// How many times its price a step of `lane` takes, so that this lane and those in which
+    /// somebody waits have equal parts of the share.
+    fn pace(&self, lane: Lane) -> u32 {
+        let lanes = self.lanes.iter().enumerate();
+        let others =
+            lanes.filter(|(other, steps)| *other != lane as usize && steps.borrow().attended);
+        SHARE * (1 + others.count() as u32)
     }
 
     /// Whether hosts have work for the core, as of a moment ago.
@@ -155,14 +168,14 @@ impl Strangers {
 }
 
 impl Steps {
-    /// Takes the price out of what the share has saved up; false while there is nothing left.
-    fn pay(&mut self, price: Duration) -> bool {
+    /// Takes this much time out of what has been saved up; false while there is nothing left.
+    fn pay(&mut self, time: Duration) -> bool {
         let now = reactor::now();
         let paid_until = self.paid_until.unwrap_or(now).max(now);
         if paid_until > now + SAVED {
             return false;
         }
-        self.paid_until = Some(paid_until + price * SHARE);
+        self.paid_until = Some(paid_until + time);
         true
     }
 }
@@ -190,15 +203,19 @@ mod tests {
         assert!(strangers.is_busy());
     }
 
-    /// As many steps as there are in a second, of so many connections.
-    async fn steps_in_a_second(strangers: &Rc<Strangers>, connections: u64) -> Duration {
+    /// What the steps in a second cost, of so many connections in one lane.
+    async fn steps_in_a_second(
+        strangers: &Rc<Strangers>,
+        lane: Lane,
+        connections: u64,
+    ) -> Duration {
         let price = Rc::new(Cell::new(Duration::ZERO));
         let end = reactor::now() + Duration::from_secs(1);
         let asking = (0..connections).map(|session| {
             let (strangers, price) = (Rc::clone(strangers), Rc::clone(&price));
             reactor::spawn(async move {
                 while reactor::now() < end {
-                    strangers.step(Lane::Guests, session, PRICE).await;
+                    strangers.step(lane, session, PRICE).await;
                     price.set(price.get() + PRICE);
                     reactor::sleep(Duration::from_micros(10)).await;
                 }
@@ -215,15 +232,38 @@ mod tests {
     fn strangers_have_a_small_share_while_hosts_have_work() {
         Reactor::simulated(1).run(async {
             let strangers = Strangers::new();
-            let quiet = steps_in_a_second(&strangers, 1).await;
+            let quiet = steps_in_a_second(&strangers, Lane::Guests, 1).await;
             assert!(quiet > Duration::from_millis(500), "{quiet:?}");
             hosts_at_work(&strangers).await;
             let share = (Duration::from_secs(1) + SAVED * 2) / SHARE;
             for connections in [1, 300] {
-                let taken = steps_in_a_second(&strangers, connections).await;
+                let taken = steps_in_a_second(&strangers, Lane::Guests, connections).await;
                 let most = share + PRICE * connections as u32;
                 assert!(taken <= most, "{taken:?} of {most:?}");
                 assert!(taken > share / 2, "{taken:?} of {share:?}");
+            }
+        });
+    }
+
+    #[test]
+    fn lanes_with_work_have_equal_parts_of_one_share() {
+        Reactor::simulated(3).run(async {
+            let strangers = Strangers::new();
+            hosts_at_work(&strangers).await;
+            let asking = [Lane::Unproven, Lane::Guests, Lane::Proofs].map(|lane| {
+                let strangers = Rc::clone(&strangers);
+                reactor::spawn(async move {
+                    // What was saved up before is used first.
+                    steps_in_a_second(&strangers, lane, 100).await;
+                    steps_in_a_second(&strangers, lane, 100).await
+                })
+            });
+            let part = Duration::from_secs(1) / (SHARE * LANES as u32);
+            for lane in asking {
+                let taken = lane.await;
+                let most = part + PRICE * 100;
+                assert!(taken <= most, "{taken:?} of {most:?}");
+                assert!(taken > part / 2, "{taken:?} of {part:?}");
             }
         });
     }

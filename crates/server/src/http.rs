@@ -19,7 +19,7 @@ use std::time::Duration;
 use api::{ErrorBody, ErrorCode};
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -52,6 +52,10 @@ const HEADERS_MAX: usize = 256;
 
 /// Browsers that came over TLS once come so for a year.
 const TLS_ONLY: HeaderValue = HeaderValue::from_static("max-age=31536000");
+
+/// How long one has to wait for the answer who has come with too many wrong tokens: to be refused
+/// again and again takes the node's time.
+const TOO_MANY_PAUSE: Duration = Duration::from_secs(1);
 
 /// How long accepting pauses when the system is out of something.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -205,6 +209,9 @@ async fn exchange<S>(
                 }
                 false => whole(front, request, from).await,
             };
+            if answer.status() == StatusCode::TOO_MANY_REQUESTS {
+                tokio::time::sleep(TOO_MANY_PAUSE).await;
+            }
             if under_tls {
                 let headers = answer.headers_mut();
                 headers.insert(header::STRICT_TRANSPORT_SECURITY, TLS_ONLY);
