@@ -277,6 +277,37 @@ fn a_plan_of_nothing_but_what_the_machine_lacks_is_refused() {
     assert_eq!(refused, !over_rdma, "{error}");
 }
 
+/// Flash that was told to forget everything has nothing to move, and would make a node's drive
+/// the faster one.
+#[test]
+fn drives_behind_a_node_start_as_drives_of_this_server_do() {
+    let directory = tempfile::tempdir().unwrap();
+    let [plan, results] = ["mine.toml", "mine.json"].map(|name| directory.path().join(name));
+    let target = |kind: &str| {
+        format!(
+            "[[target]]\nname = \"{kind}\"\nkind = \"{kind}\"\nprofile = \"cm6-v-3.2\"\n\
+             scale = 0.00002\ndilation = 50\n"
+        )
+    };
+    let written = format!(
+        "name = \"mine\"\ntitle = \"t\"\nquestion = \"q\"\nrun.repetitions = 1\n\
+         run.runtime = \"2s\"\nrun.ramp = \"1s\"\n{}{}\
+         [[workload]]\nname = \"random\"\nrw = \"randwrite\"\ndepth = 16\n",
+        target("emulated"),
+        target("node")
+    );
+    std::fs::write(&plan, written).unwrap();
+    let [plan, results] = [&plan, &results].map(|path| path.to_str().unwrap());
+    let run = flashyard(&["lab", "run", plan, "--results", results]);
+    assert!(run.status.success(), "{}", text(&run.stderr));
+    let kept = std::fs::read_to_string(results).unwrap();
+    let kept: serde_json::Value = serde_json::from_str(&kept).unwrap();
+    for run in kept["runs"].as_array().unwrap() {
+        let moved = &run["measured"]["flash"]["write_amplification"];
+        assert!(moved.as_f64().unwrap() > 1.5, "{run}");
+    }
+}
+
 #[test]
 fn the_raid6_plan_runs_on_a_pool_that_a_node_serves() {
     let directory = tempfile::tempdir().unwrap();

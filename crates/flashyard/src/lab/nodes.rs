@@ -171,6 +171,8 @@ fn volumes(node: &NodeProcess, target: &Target) -> Result<Vec<String>, Error> {
             .map(|drive| {
                 let volume = VolumeSpec {
                     drive: Some(drive.clone()),
+                    // A drive that was told to forget everything would start with fresh flash.
+                    keep_data: true,
                     ..for_anyone()?
                 };
                 client.create_volume(&drive, &volume).map_err(refused)
