@@ -283,7 +283,7 @@ report-pictures: ## the first screens of the committed results' reports, in docs
 	$(DEBUG_FLASHYARD)
 	.ci/report-pictures $${CARGO_TARGET_DIR:-target}/debug/flashyard docs/results
 
-console-pictures: rust-tools web ## the pictures of docs/console.md, from a real node under load
+console-pictures: rust-tools web ## the pictures of docs/console.md, from a real node after PICTURES_MINUTES of load
 	@.ci/install --packages chromium
 	$(DEBUG_FLASHYARD)
 	cd web && CARGO_TARGET_DIR=$${CARGO_TARGET_DIR:-../target} PICTURES=1 npm test pictures

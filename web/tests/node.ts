@@ -47,12 +47,16 @@ export class Node {
     return text ? JSON.parse(text) : undefined;
   }
 
-  /** Reads blocks of a volume for a while, as a host does, or what `how` says in words of `perf`. */
-  async load(volume: string, seconds: number, how = ["--rate-iops", "500"]): Promise<void> {
+  /**
+   * Reads blocks of a volume for a while, as a host does, or what `how` says in words of `perf`.
+   * Without `seconds` it goes over the volume once.
+   */
+  async load(volume: string, seconds?: number, how = ["--rate-iops", "500"]): Promise<void> {
     const { nqn } = (await this.ask("GET", `/v1/volumes/${volume}`)) as { nqn: string };
     const { nvme_addresses } = (await this.ask("GET", "/v1/status")) as { nvme_addresses: string[] };
     const target = `tcp://${nvme_addresses[0]}/${nqn}`;
-    const load = spawn(program(), ["perf", target, "--runtime", `${seconds}s`, ...how], { stdio: "ignore" });
+    const runtime = seconds === undefined ? [] : ["--runtime", `${seconds}s`];
+    const load = spawn(program(), ["perf", target, ...runtime, ...how], { stdio: "ignore" });
     const code = await new Promise((done) => load.once("exit", done));
     if (code !== 0) throw new Error(`the load ended with ${code}`);
   }
