@@ -70,6 +70,26 @@ pub mod capability {
     pub const CHANGEABLE: u32 = 1 << 2;
 }
 
+open_enum! {
+    /// WPS, bits 2:0 of the value of [`Feature::WRITE_PROTECTION`] (NVMe 2.0 §5.27.1.28).
+    pub struct ProtectionState(u32);
+    /// Hosts may write.
+    NONE = 0b000;
+    /// Until a host lifts it.
+    WRITE_PROTECT = 0b001;
+    /// Until the next power cycle.
+    UNTIL_POWER_CYCLE = 0b010;
+    /// For ever.
+    PERMANENT = 0b011;
+}
+
+impl ProtectionState {
+    /// From the value of the feature.
+    pub fn from_value(value: u32) -> ProtectionState {
+        ProtectionState(value & 0b111)
+    }
+}
+
 wire! {
     /// Get Features and Set Features.
     pub struct Features [64] {

@@ -173,7 +173,7 @@ wire! {
         pub atomic_power_fail: U16,
         /// ICSVSCC.
         pub io_vendor_commands: u8,
-        /// NWPC.
+        /// NWPC: see [`nwpc`].
         pub write_protection: u8,
         /// ACWU, 0's based blocks.
         pub atomic_compare_write: U16,
@@ -317,6 +317,12 @@ pub mod oncs {
 pub mod fuses {
     /// Compare and Write.
     pub const COMPARE_WRITE: u16 = 1 << 0;
+}
+
+/// Bits of [`ControllerData::write_protection`].
+pub mod nwpc {
+    /// No Write Protect and Write Protect.
+    pub const WRITE_PROTECT: u8 = 1 << 0;
 }
 
 /// Bits of [`ControllerData::sgl_support`].

@@ -6,14 +6,15 @@ mod namespace;
 
 pub use controller::{
     ControllerAttributes, ControllerData, NvmControllerData, PowerState, anacap, cmic,
-    controller_type, fuses, lpa, oacs, oncs, sgls,
+    controller_type, fuses, lpa, nwpc, oacs, oncs, sgls,
 };
 pub use management::{
     Attachment, CONTROLLER_LIST_MAX, ControllerList, Granularity, GranularityList, Management,
     NamespaceAttachment, NamespaceManagement,
 };
 pub use namespace::{
-    IndependentNamespaceData, LbaFormat, NamespaceData, NvmNamespaceData, dlfeat, nmic, nsfeat,
+    IndependentNamespaceData, LbaFormat, NamespaceData, NvmNamespaceData, dlfeat, nmic, nsattr,
+    nsfeat,
 };
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U16, U32};

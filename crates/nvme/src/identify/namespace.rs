@@ -79,7 +79,7 @@ wire! {
         pub ana_group: U32,
         /// Reserved.
         pub reserved96: [u8; 3],
-        /// NSATTR: bit 0 is write protection.
+        /// NSATTR: see [`nsattr`].
         pub attributes: u8,
         /// NVMSETID.
         pub nvm_set: U16,
@@ -107,7 +107,7 @@ wire! {
         pub format_progress: u8,
         /// ANAGRPID.
         pub ana_group: U32,
-        /// NSATTR.
+        /// NSATTR: see [`nsattr`].
         pub attributes: u8,
         /// Reserved.
         pub reserved9: u8,
@@ -152,6 +152,12 @@ pub mod nsfeat {
 pub mod nmic {
     /// May be attached to several controllers at once.
     pub const SHARED: u8 = 1 << 0;
+}
+
+/// Bits of [`NamespaceData::attributes`].
+pub mod nsattr {
+    /// Write protected now, for whatever reason.
+    pub const WRITE_PROTECTED: u8 = 1 << 0;
 }
 
 /// Values of [`NamespaceData::deallocate`].
