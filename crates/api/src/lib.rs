@@ -84,5 +84,5 @@ pub use tenant::{GRANT_COUNT_MAX, Grant, GrantUse, PoolGrant, Tenant};
 pub use token::{AuditEntry, Caller, Role, Token, TokenSpec};
 pub use volume::{
     BlockSize, BlockSizeError, DeleteQuery, ObjectState, Volume, VolumeRename, VolumeReserve,
-    VolumeResize, VolumeRollback, VolumeSpec,
+    VolumeResize, VolumeRollback, VolumeSpec, WriteProtection,
 };

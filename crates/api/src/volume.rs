@@ -20,6 +20,16 @@ pub enum ObjectState {
     Offline,
 }
 
+/// Who has a volume write protected, and so who can lift that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WriteProtection {
+    /// Whoever administers the node. No host can lift it.
+    Administrator,
+    /// A host that sees the volume. Hosts can lift it, and so can whoever administers the node.
+    Host,
+}
+
 /// The size of a logical block as hosts see it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "u32", into = "u32")]

@@ -348,7 +348,7 @@ fn what_an_earlier_version_kept_goes_to_the_pool() {
     create(&node, "v", &["--pool", "p", "--size", "64KiB"]);
     let of = volume(&node, "v");
     node.kill();
-    let earlier = node::Reservations {
+    let reservations = node::Reservations {
         generation: 7,
         persistent: true,
         registrants: [
@@ -362,13 +362,17 @@ fn what_an_earlier_version_kept_goes_to_the_pool() {
         }),
         ..node::Reservations::default()
     };
+    let earlier = node::Rules {
+        reservations,
+        ..node::Rules::default()
+    };
     let on_node = |node: &Node| {
         let state = State::open(node.path()).unwrap();
-        server::reservations::kept(&state, &of.nqn, of.nsid).unwrap()
+        server::rules::kept(&state, &of.nqn, of.nsid).unwrap()
     };
     let state = State::open(node.path()).unwrap();
     let nqn = of.nqn.parse().unwrap();
-    server::reservations::keep(&state, &nqn, of.nsid, Some(&earlier)).unwrap();
+    server::rules::keep(&state, &nqn, of.nsid, Some(&earlier)).unwrap();
     drop(state);
     let told = Report {
         generation: 7,

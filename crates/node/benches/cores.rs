@@ -238,7 +238,7 @@ async fn start(cores: Cores, scale: u64) -> Node {
         group: node::AnaGroupId::POOLLESS,
         allowed: AllowedHosts::Any,
         tenant: None,
-        reservations: Some(Default::default()),
+        rules: Some(Default::default()),
     };
     node.create_volume(spec).await.unwrap();
     node

@@ -356,9 +356,9 @@ impl Core {
             self.target
                 .set_thin(&spec.subsystem, spec.nsid, used_blocks)?;
         }
-        let known = spec.reservations.as_ref();
+        let known = spec.rules.as_ref();
         self.target
-            .restore_reservations(&spec.subsystem, spec.nsid, known)?;
+            .restore_rules(&spec.subsystem, spec.nsid, known)?;
         self.set_allowed_hosts(&spec.subsystem, spec.nsid, spec.allowed.clone())?;
         if let Some(namespaces) = self.subsystems.borrow_mut().get_mut(nqn) {
             namespaces.insert(spec.nsid);

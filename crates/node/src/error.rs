@@ -86,6 +86,14 @@ pub enum NodeError {
          to answer; ask again"
     )]
     Unfenced(Nqn),
+    /// The write protection of a volume is not as its administrator wants it.
+    #[error("write protection of {nqn}: {reason}")]
+    Unprotected {
+        /// The subsystem's name.
+        nqn: Nqn,
+        /// Why not.
+        reason: nvme_target::rules::NotInForce,
+    },
     /// The drive holds something that taking it would destroy.
     #[error(
         "drive {drive} carries {contents}: --force takes it all the same, and what it carries is \

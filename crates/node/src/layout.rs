@@ -7,7 +7,7 @@ mod backing;
 mod hosts;
 mod measure;
 mod pools;
-mod reservations;
+mod rules;
 mod settled;
 
 use std::cell::RefCell;
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use access::{AllowedHosts, Nqn};
 use block::Geometry;
-use nvme_target::reservation::Reservations;
+use nvme_target::rules::Rules;
 use nvme_target::{AnaGroupId, PathState};
 use pool::HostId;
 use qos::Terms;
@@ -38,7 +38,7 @@ use crate::volume::remote::VolumeId;
 use self::backing::Stand;
 pub use self::pools::PoolEnd;
 use self::pools::PoolPlace;
-pub use self::reservations::ReservationKeeper;
+pub use self::rules::RulesKeeper;
 
 thread_local! {
     static LAYOUTS: RefCell<HashMap<u64, Rc<Layout>>> = RefCell::default();
@@ -59,11 +59,11 @@ pub struct Layout {
     /// On which core each open pool is that it was opened on: what is done with a pool waits for
     /// nobody who makes, opens or closes another, or this one.
     homes: RefCell<BTreeMap<String, usize>>,
-    /// What holds each volume's data, by subsystem and namespace: its reservations are kept there.
+    /// What holds each volume's data, by subsystem and namespace: its rules are kept there.
     backings: RefCell<BTreeMap<(Nqn, u32), Backing>>,
     /// Held while a pool is made, opened or closed, which may take long.
     turn: Mutex<()>,
-    /// Held while reservations are kept outside pools.
+    /// Held while rules are kept outside pools.
     keeping: Mutex<()>,
 }
 
@@ -235,7 +235,7 @@ impl Layout {
         let key = (spec.subsystem.clone(), spec.nsid);
         let backing = spec.backing.clone();
         let before = self.backings.borrow_mut().insert(key.clone(), backing);
-        // The first core last: what it decides on reservations, all others are to know.
+        // The first core last: what it decides on rules, all others are to know.
         for index in (0..self.cores.len()).rev() {
             let published = spec.clone();
             let done = self.on(index, move |core| async move {
@@ -289,13 +289,13 @@ impl Layout {
         Ok(())
     }
 
-    /// Puts a volume on another backing; gives its capacity in bytes. Its reservations are known
-    /// before anything reaches that.
+    /// Puts a volume on another backing; gives its capacity in bytes. Its rules are known before
+    /// anything reaches that.
     pub async fn set_backing(
         &self,
         name: String,
         backing: Backing,
-        reservations: Option<Arc<Reservations>>,
+        rules: Option<Arc<Rules>>,
     ) -> Result<u64, NodeError> {
         let mut places = self.places.lock().await;
         places.running()?;
@@ -308,8 +308,8 @@ impl Layout {
         let Some(place) = places.volumes.get(&name) else {
             return Err(NodeError::UnknownVolume(name));
         };
-        if let Some(known) = &reservations {
-            self.tell_reservations(place, known).await?;
+        if let Some(known) = &rules {
+            self.tell_rules(place, known).await?;
         }
         let (id, before, block_bytes) = (place.id, &place.stand, place.spec.block_bytes);
         let (home, part) = (before.home, before.part);

@@ -37,10 +37,11 @@ pub use block::{BlockRange, Lba};
 pub use counts::{CoreMeasure, DriveCounts, DriveTally, Measures, VolumeCounts};
 pub use drive::{EmulatedError, NamespaceState, NvmeError, OpenError};
 pub use error::NodeError;
-pub use layout::ReservationKeeper;
+pub use layout::RulesKeeper;
 pub use node::{CORE_THREAD_NAME, Node, check_machine};
 pub use nvme::reservation::ReservationType;
-pub use nvme_target::reservation::{Held, NO_HOST, Reservations, Unkept};
+pub use nvme_target::reservation::{Held, NO_HOST, Reservations};
+pub use nvme_target::rules::{NotInForce, Protection, Rules, Unkept};
 pub use nvme_target::{
     AnaGroupId, Asker, CONNECTIONS_MAX, ControllerIds, Latency, NAMESPACE_ID_MAX, NamespaceChange,
     PathState, TRANSITION, TargetError, TargetSettings, Transport, address_for,

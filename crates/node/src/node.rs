@@ -4,6 +4,7 @@ mod hosts;
 mod measure;
 mod pools;
 mod ports;
+mod rules;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -13,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use access::{AllowedHosts, Nqn};
-use nvme_target::reservation::Reservations;
+use nvme_target::rules::Rules;
 use nvme_target::{AnaGroupId, Links, NodeIdentity, PathState};
 use qos::Terms;
 use reactor::cores::{CoreHandle, Cores, CoresConfig};
@@ -236,15 +237,15 @@ impl Node {
     }
 
     /// Puts a volume on another backing while hosts stay connected; gives its capacity in bytes.
-    /// Its reservations stay as they are, unless it has these there.
+    /// Its rules stay as they are, unless it has these there.
     pub async fn set_backing(
         &self,
         volume: &str,
         backing: Backing,
-        reservations: Option<Arc<Reservations>>,
+        rules: Option<Arc<Rules>>,
     ) -> Result<u64, NodeError> {
         let volume = volume.to_owned();
-        self.run(|layout| async move { layout.set_backing(volume, backing, reservations).await })
+        self.run(|layout| async move { layout.set_backing(volume, backing, rules).await })
             .await
     }
 

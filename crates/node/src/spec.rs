@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use access::{AllowedHosts, Nqn};
 use block::IoError;
-use nvme_target::reservation::{HostId, Reservations};
+use nvme_target::reservation::HostId;
+use nvme_target::rules::Rules;
 use nvme_target::{AnaGroupId, ControllerIds, PathState, Transport};
 use pool::{Counters, DamagedLabel, DriveId, Label, NewerFormat, PoolEvent, PoolStatus, VolumeId};
 use uuid::Uuid;
@@ -197,9 +198,9 @@ pub struct VolumeSpec {
     /// The tenant that the subsystem belongs to, if to one; counts for the first volume that names
     /// it.
     pub tenant: Option<Arc<str>>,
-    /// The reservations that it has from before; `None`: nobody knows them yet, and until somebody
-    /// does the volume is not ready.
-    pub reservations: Option<Arc<Reservations>>,
+    /// The rules that it has from before: reservations and write protection. `None`: nobody knows
+    /// them yet, and until somebody does the volume is not ready.
+    pub rules: Option<Arc<Rules>>,
 }
 
 /// What holds a volume's data.
@@ -301,6 +302,17 @@ pub enum NodeEvent {
         change: nvme_target::NamespaceChange,
         /// The namespace concerned.
         nsid: u32,
+    },
+    /// A host has had a volume write protected, or had that lifted.
+    ProtectionChanged {
+        /// The host's NVMe Qualified Name.
+        host: String,
+        /// The subsystem's NVMe Qualified Name.
+        subsystem: String,
+        /// The namespace.
+        nsid: u32,
+        /// Nobody writes to it any more; otherwise everybody may.
+        protected: bool,
     },
     /// A host connected to a subsystem.
     HostConnected {

@@ -363,7 +363,7 @@ impl<D: BlockDevice + 'static> IoQueue<D> {
         let bytes = range.blocks * u64::from(namespace.geometry().block_bytes);
         let direction = match access {
             Access::Read => Direction::Read,
-            Access::Write => Direction::Write,
+            Access::Flush | Access::Write => Direction::Write,
         };
         let turn = namespace.pace.enter(direction, bytes, &copying.stopped);
         let pass = turn.await;

@@ -1,5 +1,5 @@
 //! Messages between the cores: a controller lives where its admin queue is, its I/O queues may be
-//! elsewhere. Only connecting, closing, resets, aborts, reservations, signs of life and the
+//! elsewhere. Only connecting, closing, resets, aborts, rules, signs of life and the
 //! locks of Compare and Write cross; never an I/O command.
 
 use std::cmp::Reverse;
@@ -17,10 +17,11 @@ use crate::identities::Identities;
 use crate::instance::{Impacted, Instance};
 use crate::lock::Blocks;
 use crate::report::{Fault, RefusalReason};
-use crate::reservation::shared::News;
-use crate::reservation::{HostId, Request};
+use crate::reservation::HostId;
+use crate::rules::Asked;
+use crate::rules::shared::News;
 
-/// The core that decides on reservations, and who has blocks to himself.
+/// The core that decides on rules of namespaces, and who has blocks to himself.
 pub(crate) const OWNER: u16 = 0;
 
 /// Messages that may wait at one core.
@@ -223,18 +224,18 @@ pub(crate) enum Message {
         subsystem_nqn: Nqn,
         host: (HostId, Nqn),
     },
-    /// A host asks for a change of a namespace's reservations.
-    Reserve {
+    /// A host asks for a change of a namespace's rules.
+    Ask {
         token: u64,
         from: u16,
         subsystem_nqn: Nqn,
         nsid: u32,
         host: HostId,
         name: Nqn,
-        request: Request,
+        asked: Asked,
     },
-    /// Serve by these reservations from now on, and say so.
-    Reservations { token: u64, from: u16, news: News },
+    /// Go by these rules from now on, and say so.
+    Rules { token: u64, from: u16, news: News },
     /// Hold back commands that overlap these blocks, and say so once those that began earlier have
     /// ended.
     Lock {

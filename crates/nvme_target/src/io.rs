@@ -224,7 +224,7 @@ impl<D: BlockDevice + 'static> IoQueue<D> {
 
     async fn flush_one(&self, namespace: &Rc<Namespace<D>>) -> Result<(), Refused> {
         let nothing = BlockRange::new(Lba(0), 0);
-        let _entered = self.enter(namespace, nothing, Access::Write).await?;
+        let _entered = self.enter(namespace, nothing, Access::Flush).await?;
         add(&namespace.counters.flushes, 1);
         namespace.device.flush().await?;
         Ok(())

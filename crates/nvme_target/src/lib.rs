@@ -2,10 +2,10 @@
 //!
 //! In this room: connections as machines without sockets ([`transport`]), controllers and
 //! everything a host may ask of them, subsystems, namespaces, discovery, who may connect and how
-//! hosts prove who they are ([`authentication`]), reservations, and the control interface
-//! ([`Target`]) through which a node changes all of it while hosts are connected. Not in this room:
-//! where data is kept (it sees only [`block::BlockDevice`]), what the wire formats look like
-//! (`nvme`), how hosts and volumes are configured (`node`).
+//! hosts prove who they are ([`authentication`]), rules of namespaces ([`rules`]), and the control
+//! interface ([`Target`]) through which a node changes all of it while hosts are connected. Not in
+//! this room: where data is kept (it sees only [`block::BlockDevice`]), what the wire formats look
+//! like (`nvme`), how hosts and volumes are configured (`node`).
 //!
 //! ```text
 //!   socket -> tcp::receive -> transport::Connection -> Session::dispatch -> slot tasks
@@ -51,6 +51,7 @@ mod refusals;
 mod report;
 pub mod reservation;
 mod room;
+pub mod rules;
 mod secure;
 mod session;
 mod settings;

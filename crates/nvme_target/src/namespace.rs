@@ -11,7 +11,8 @@ use reactor::sync::Mutex;
 
 use crate::in_flight::{Entered, InFlight};
 use crate::pace::Pace;
-use crate::reservation::{Access, HostId, Reservations};
+use crate::reservation::{Access, HostId};
+use crate::rules::{Protection, Rules};
 use crate::settings::NamespaceSettings;
 use crate::tally::Tally;
 use crate::unready::Unready;
@@ -33,10 +34,10 @@ pub(crate) struct Namespace<D> {
     /// Commands on its blocks; shared with other hosts' namespaces that have the same ones.
     pub in_flight: Rc<InFlight>,
     /// Nothing while nobody knows them.
-    reservations: RefCell<Option<Arc<Reservations>>>,
-    /// There is a reservation, or may be.
-    reserved: Cell<bool>,
-    /// Held while its reservations are being changed, on the core that decides.
+    rules: RefCell<Option<Arc<Rules>>>,
+    /// There are some by which a command may be refused, or may be.
+    ruled: Cell<bool>,
+    /// Held while its rules are being changed, on the core that decides.
     pub changing: Mutex<()>,
 }
 
@@ -63,8 +64,8 @@ impl<D: BlockDevice> Namespace<D> {
             removed: Cell::new(false),
             used_blocks: RefCell::default(),
             in_flight,
-            reservations: RefCell::new(Some(Arc::default())),
-            reserved: Cell::new(false),
+            rules: RefCell::new(Some(Arc::default())),
+            ruled: Cell::new(false),
             changing: Mutex::new(()),
         }
     }
@@ -84,21 +85,34 @@ impl<D: BlockDevice> Namespace<D> {
         Some(used().min(self.geometry().block_count))
     }
 
-    /// Who is registered, and who holds it. `Err` while that is not known.
-    pub fn reservations(&self) -> Result<Arc<Reservations>, Status> {
-        let known = self.reservations.borrow().clone();
+    /// What commands go by. `Err` while that is not known.
+    pub fn rules(&self) -> Result<Arc<Rules>, Status> {
+        let known = self.rules.borrow().clone();
         known.ok_or(Status::NAMESPACE_NOT_READY)
     }
 
-    /// Serves by this state from now on; without one nobody, until there is one.
-    pub fn set_reservations(&self, state: Option<&Arc<Reservations>>) {
-        let reserved = state.is_none_or(|state| state.held.is_some());
-        self.reserved.set(reserved);
-        self.reservations.replace(state.cloned());
+    /// Goes by these from now on; without any it serves nobody, until there are some.
+    pub fn set_rules(&self, rules: Option<&Arc<Rules>>) {
+        self.ruled.set(rules.is_none_or(|rules| !rules.are_none()));
+        self.rules.replace(rules.cloned());
+    }
+
+    /// Its write protection, as far as that is known.
+    pub fn protection(&self) -> Protection {
+        let known = self.rules.borrow();
+        known
+            .as_ref()
+            .map(|rules| rules.protection)
+            .unwrap_or_default()
+    }
+
+    /// Whether it is known to be write protected.
+    pub fn is_protected(&self) -> bool {
+        self.protection() != Protection::None
     }
 
     /// Counts a command in, once nobody has `range` to himself. `Err` when the namespace is being
-    /// removed or a reservation forbids it.
+    /// removed or its rules forbid it.
     pub async fn enter(&self, range: BlockRange, by: By<'_>) -> Result<Entered<'_>, Status> {
         self.in_flight.free(range).await;
         self.enter_locked(by)
@@ -110,17 +124,14 @@ impl<D: BlockDevice> Namespace<D> {
         Ok(self.in_flight.enter())
     }
 
-    /// `Err` when the namespace is being removed, or a reservation forbids it or may do so.
+    /// `Err` when the namespace is being removed, or its rules forbid it or may do so.
     fn admit(&self, by: By<'_>) -> Result<(), Status> {
         if self.removed.get() {
             return Err(Status::INVALID_NAMESPACE.do_not_retry());
         }
-        if self.reserved.get() {
-            let known = self.reservations.borrow();
-            let known = known.as_ref().ok_or(Status::NAMESPACE_NOT_READY)?;
-            if !known.allows(&by.host, *by.name, by.access) {
-                return Err(Status::RESERVATION_CONFLICT.do_not_retry());
-            }
+        if self.ruled.get() {
+            let known = self.rules.borrow();
+            return known.as_ref().ok_or(Status::NAMESPACE_NOT_READY)?.check(by);
         }
         Ok(())
     }

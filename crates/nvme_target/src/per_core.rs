@@ -26,8 +26,8 @@ use crate::port::Port;
 use crate::proofs::Proofs;
 use crate::refusals::{Refusals, Refused};
 use crate::report::{CloseReason, RefusalReason, TargetEvent};
-use crate::reservation::ReservationKeeper;
 use crate::room::Room;
+use crate::rules::RulesKeeper;
 use crate::session::{Role, Session};
 use crate::settings::TargetSettings;
 use crate::strangers::Strangers;
@@ -76,8 +76,8 @@ pub(crate) struct Core<D> {
     pub events: RefCell<VecDeque<TargetEvent>>,
     refusals: RefCell<Refusals>,
     pub events_arrived: Notify,
-    /// Where reservations are kept that are to survive a power loss.
-    pub keeper: RefCell<Option<ReservationKeeper>>,
+    /// Where rules of namespaces are kept that are to survive a power loss.
+    pub keeper: RefCell<Option<RulesKeeper>>,
     /// Who waits for [`Message::Done`].
     pub awaited: RefCell<BTreeMap<u64, oneshot::Sender<Done>>>,
     /// Ends what is held back for other cores, by these and their tokens.
@@ -425,8 +425,8 @@ impl<D: BlockDevice + 'static> Core<D> {
                 self.detach_here(controller_id, queue_id, place);
             }
             Message::Close { session } => self.close_session(session, CloseReason::Controller),
-            message @ (Message::Reserve { .. } | Message::Reservations { .. }) => {
-                self.receive_reservation(message);
+            message @ (Message::Ask { .. } | Message::Rules { .. }) => {
+                self.receive_rules(message);
             }
             Message::Lock {
                 token,

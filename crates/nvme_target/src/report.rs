@@ -229,6 +229,17 @@ pub enum TargetEvent {
         /// the last time.
         times: u64,
     },
+    /// A host has had a namespace protected, or had that lifted.
+    ProtectionChanged {
+        /// The host.
+        host_nqn: Nqn,
+        /// The subsystem.
+        subsystem_nqn: Nqn,
+        /// The namespace.
+        nsid: u32,
+        /// Nobody writes to it any more; otherwise everybody may.
+        protected: bool,
+    },
     /// A device failed a command.
     DeviceFailed {
         /// The subsystem.

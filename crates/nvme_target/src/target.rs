@@ -17,7 +17,7 @@ use crate::namespace::{Namespace, UsedBlocks};
 use crate::per_core::Core;
 use crate::port::Door;
 use crate::report::{CloseReason, Counters, NamespaceCounters, SessionInfo, TargetEvent};
-use crate::reservation::{ReservationKeeper, Reservations};
+use crate::rules::{NotInForce, Protection, Rules, RulesKeeper};
 use crate::session::{Role, Session};
 use crate::settings::{NAMESPACE_ID_MAX, NamespaceSettings, SubsystemSettings, TargetSettings};
 use crate::subsystem::Subsystem;
@@ -119,23 +119,44 @@ impl<D: BlockDevice + 'static> Target<D> {
         Ok(())
     }
 
-    /// Where reservations go that are to survive a power loss; without it they cannot.
-    pub fn keep_reservations(&self, keeper: ReservationKeeper) {
+    /// Where rules of namespaces go that are to survive a power loss; without it they cannot.
+    pub fn keep_rules(&self, keeper: RulesKeeper) {
         self.0.keeper.replace(Some(keeper));
     }
 
-    /// Gives a namespace the reservations it had before a power loss; `None`: nobody knows them
-    /// yet, and until this is called again the namespace is not ready.
-    pub fn restore_reservations(
+    /// Gives a namespace the rules it had before a power loss; `None`: nobody knows them yet, and
+    /// until this is called again the namespace is not ready.
+    pub fn restore_rules(
         &self,
         nqn: &Nqn,
         nsid: u32,
-        reservations: Option<&Arc<Reservations>>,
+        rules: Option<&Arc<Rules>>,
     ) -> Result<(), TargetError> {
         let namespace = self.subsystem(nqn)?.namespace(nsid);
         let namespace = namespace.ok_or(TargetError::UnknownNamespace(nsid))?;
-        namespace.set_reservations(reservations);
+        namespace.set_rules(rules);
         Ok(())
+    }
+
+    /// Has a namespace be protected, as its administrator says, on all cores. When that is
+    /// answered, no core executes a write of a host on a namespace that is protected, and what was
+    /// written is durable. For the first core.
+    pub async fn protect(
+        &self,
+        nqn: &Nqn,
+        nsid: u32,
+        protection: Protection,
+    ) -> Result<(), NotInForce> {
+        self.0.protect(nqn, nsid, protection).await
+    }
+
+    /// The write protection of a namespace, if there is one and as far as that is known.
+    pub fn protection(&self, nqn: &Nqn, nsid: u32) -> Protection {
+        let subsystem = self.0.subsystem(nqn);
+        let namespace = subsystem.and_then(|subsystem| subsystem.namespace(nsid));
+        namespace
+            .map(|found| found.protection())
+            .unwrap_or_default()
     }
 
     /// Changes what a host has to prove; `None`: nothing. A host that has another secret from now

@@ -29,7 +29,7 @@ const LOOK_PERIOD: Duration = Duration::from_millis(50);
 pub(crate) async fn wait<D: BlockDevice>(subsystem: &View<D>, nsid: u32, waits: impl Fn() -> bool) {
     let is_known = || {
         let namespace = subsystem.namespace(nsid);
-        namespace.map(|namespace| namespace.reservations().is_ok())
+        namespace.map(|namespace| namespace.rules().is_ok())
     };
     let found = is_known();
     let until = reactor::now() + Duration::from_millis(100 * u64::from(RETRY_DELAY_100MS));

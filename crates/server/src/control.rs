@@ -26,9 +26,7 @@ use std::time::{Duration, SystemTime};
 use api::{
     Caller, ErrorBody, ErrorCode, Grant, HostKeySpec, HostSpec, Limits, Name, Severity, TlsKeySpec,
 };
-use node::{
-    AnaGroupId, DriveFacts, Node, NodeError, NodeEvent, NodeSpec, ReservationKeeper, Unkept,
-};
+use node::{AnaGroupId, DriveFacts, Node, NodeError, NodeEvent, NodeSpec, RulesKeeper, Unkept};
 use serde::Serialize;
 
 use self::catalogue::{Catalogue, Shared};
@@ -52,7 +50,7 @@ use crate::jobs::Jobs;
 use crate::logging::SetLogLevel;
 use crate::metrics::Figures;
 use crate::replications::ReplicationRecord;
-use crate::reservations;
+use crate::rules;
 use crate::state::{
     DriveRecord, Identity, Kind, PoolRecord, Remembered, State, StateError, VolumeRecord,
 };
@@ -180,7 +178,7 @@ impl Control {
         let mut remembered = state.load()?;
         let existing = remembered.all_volumes();
         let existing = existing.map(|volume| (volume.nqn.as_str(), volume.nsid));
-        reservations::forget_others(&state, existing)?;
+        rules::forget_others(&state, existing)?;
         let faults = Arc::new(Faults::default());
         let jobs = Arc::new(Jobs::default());
         let refused = Arc::new(Refused::default());
@@ -219,7 +217,7 @@ impl Control {
         control.look_at_state();
         control.tell_if_begun_anew(&config.state_directory);
         let keeper = keeper(Arc::clone(&control.state));
-        control.node.keep_reservations(keeper).await?;
+        control.node.keep_rules(keeper).await?;
         let keys = (remembered.host_keys, remembered.tls_keys);
         control.restore_hosts(keys).await?;
         control.make_first_token(&config.state_directory).await?;
@@ -412,16 +410,16 @@ fn node_spec(config: &Config, identity: &Identity, ports: &Ports) -> NodeSpec {
     }
 }
 
-/// Has reservations of pools' volumes kept on the pools, and of others in the state.
-fn keeper(state: Arc<State>) -> ReservationKeeper {
+/// Has rules of pools' volumes kept on the pools, and of others in the state.
+fn keeper(state: Arc<State>) -> RulesKeeper {
     let looked_at = Arc::clone(&state);
-    ReservationKeeper {
+    RulesKeeper {
         answers: Arc::new(move || match looked_at.silence() {
             None => Ok(()),
             Some(silence) => Err(Unkept::Failed(silence.to_owned())),
         }),
-        on_node: Arc::new(move |nqn, nsid, kept| reservations::keep(&state, nqn, nsid, kept)),
-        in_pool: volumes::kept::with_reservations,
+        on_node: Arc::new(move |nqn, nsid, kept| rules::keep(&state, nqn, nsid, kept)),
+        in_pool: volumes::kept::with_rules,
     }
 }
 
@@ -457,10 +455,7 @@ fn event_sink(
             late,
             completed,
         } => {
-            let message = format!(
-                "{late} of {completed} requests took a tenth longer than the drive would, or more: \
-                 this machine is too slow for it without more dilation"
-            );
+            let message = lateness_in_words(late, completed);
             events.record(Severity::Warning, &format!("drive/{drive}"), &message);
         }
         NodeEvent::NamespacesChanged {
@@ -494,13 +489,22 @@ fn event_sink(
             times,
         } => {
             let (host, subsystem) = (host.as_deref(), subsystem.as_deref());
-            let tell = match served {
-                true => HostEvents::lost,
-                false => HostEvents::refused,
-            };
-            tell(&hosts, host, address, subsystem, reason, times);
+            hosts.befell(served, (host, address), subsystem, (reason, times));
         }
+        NodeEvent::ProtectionChanged {
+            host,
+            subsystem,
+            nsid,
+            protected,
+        } => hosts.protection_changed(&host, &subsystem, nsid, protected),
     })
+}
+
+fn lateness_in_words(late: u64, completed: u64) -> String {
+    format!(
+        "{late} of {completed} requests took a tenth longer than the drive would, or more: this \
+         machine is too slow for it without more dilation"
+    )
 }
 
 fn failures_in_words(failures: u64, error: impl std::fmt::Display) -> String {

@@ -69,7 +69,7 @@ const SERVER: House = House {
         &["events"],
         &["jobs", "schedules", "tokens"],
         &["metrics", "state"],
-        &["config", "reservations"],
+        &["config", "rules"],
         &["logging"],
         &["control"],
         &["develop", "listening", "routes"],

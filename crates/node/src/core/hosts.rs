@@ -56,6 +56,17 @@ fn told(event: TargetEvent) -> Option<NodeEvent> {
             reason: refusal_in_words(reason),
             times,
         },
+        TargetEvent::ProtectionChanged {
+            host_nqn,
+            subsystem_nqn,
+            nsid,
+            protected,
+        } => NodeEvent::ProtectionChanged {
+            host: host_nqn.to_string(),
+            subsystem: subsystem_nqn.to_string(),
+            nsid,
+            protected,
+        },
         TargetEvent::DeviceFailed { .. } => return None,
     })
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use access::{HostKeys, Nqn, TlsKey};
 
 use crate::error::NodeError;
-use crate::layout::ReservationKeeper;
 use crate::node::Node;
 
 impl Node {
@@ -34,13 +33,6 @@ impl Node {
     ) -> Result<(), NodeError> {
         let host = host.clone();
         self.run(|layout| async move { layout.set_host_tenant(host, tenant).await })
-            .await
-    }
-
-    /// Has those reservations kept that are to survive the next power loss. For before the first
-    /// volume is made.
-    pub async fn keep_reservations(&self, keeper: ReservationKeeper) -> Result<(), NodeError> {
-        self.run(|layout| async move { layout.keep_reservations(keeper).await })
             .await
     }
 }

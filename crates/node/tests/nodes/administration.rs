@@ -109,7 +109,7 @@ impl Lab {
             group: node::AnaGroupId::POOLLESS,
             allowed: AllowedHosts::Any,
             tenant: None,
-            reservations: Some(Default::default()),
+            rules: Some(Default::default()),
         };
         self.node.create_volume(spec).await
     }

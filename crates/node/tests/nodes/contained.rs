@@ -83,7 +83,7 @@ async fn serve(node: &Node, pool: &str, volume: VolumeId) {
         group: node::AnaGroupId::POOLLESS,
         allowed: AllowedHosts::Any,
         tenant: None,
-        reservations: Some(Default::default()),
+        rules: Some(Default::default()),
     };
     node.create_volume(spec).await.unwrap();
 }

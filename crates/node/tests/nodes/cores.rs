@@ -63,7 +63,7 @@ async fn serve_from(node: &Node, backing: Backing) {
         group: node::AnaGroupId::POOLLESS,
         allowed: AllowedHosts::Any,
         tenant: None,
-        reservations: Some(Default::default()),
+        rules: Some(Default::default()),
     };
     node.create_volume(spec).await.unwrap();
 }

@@ -9,7 +9,7 @@ use crate::scene::loopback;
 use block::Buffer;
 use initiator::{ConnectOptions, Controller, Data};
 use node::{
-    AllowedHosts, Backing, ControllerIds, DriveSpec, Node, NodeSpec, ReservationKeeper, VolumeSpec,
+    AllowedHosts, Backing, ControllerIds, DriveSpec, Node, NodeSpec, RulesKeeper, VolumeSpec,
 };
 use nvme::reservation::{Keys, Reservation};
 use nvme::{IoOpcode, SglDescriptor, Status, SubmissionEntry};
@@ -56,7 +56,7 @@ async fn serve(node: &Node, number: u32) {
         group: node::AnaGroupId::POOLLESS,
         allowed: AllowedHosts::Any,
         tenant: None,
-        reservations: Some(Default::default()),
+        rules: Some(Default::default()),
     };
     node.create_volume(spec).await.unwrap();
 }
@@ -93,7 +93,7 @@ fn drives_are_opened_while_reservations_wait_for_their_disk() {
     let gate = Arc::new(Mutex::new(gate));
     let asked = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&asked);
-    let keeper = ReservationKeeper {
+    let keeper = RulesKeeper {
         answers: Arc::new(move || {
             counted.fetch_add(1, Ordering::Relaxed);
             Ok(())
@@ -108,7 +108,7 @@ fn drives_are_opened_while_reservations_wait_for_their_disk() {
     let reactor = Reactor::io_uring(ReactorConfig::default()).unwrap();
     reactor.run(async {
         let node = start().await;
-        node.keep_reservations(keeper).await.unwrap();
+        node.keep_rules(keeper).await.unwrap();
         let mut registering = Vec::new();
         for number in 0..VOLUMES {
             serve(&node, number).await;

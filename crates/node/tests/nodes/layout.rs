@@ -44,7 +44,7 @@ fn volume(name: &str, backing: Backing, subsystem: &str, nsid: u32) -> VolumeSpe
         group: node::AnaGroupId::POOLLESS,
         allowed: AllowedHosts::Any,
         tenant: None,
-        reservations: Some(Default::default()),
+        rules: Some(Default::default()),
     }
 }
 

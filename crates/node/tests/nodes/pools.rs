@@ -85,7 +85,7 @@ async fn serve(node: &Node, name: &str, id: VolumeId, block_bytes: u32) -> (Cont
         group: node::AnaGroupId::POOLLESS,
         allowed: AllowedHosts::Any,
         tenant: None,
-        reservations: Some(Default::default()),
+        rules: Some(Default::default()),
     };
     node.create_volume(spec).await.unwrap();
     let options = ConnectOptions::new("nqn.2026-11.example.flashyard:test");

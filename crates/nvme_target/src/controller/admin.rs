@@ -11,7 +11,7 @@ use nvme::log::GetLogPage;
 use nvme::{AdminOpcode, Status};
 
 use super::Controller;
-use super::reservation::is_of_reservations;
+use super::of_namespace::is_of_namespace;
 use crate::connect;
 use crate::session::Session;
 use crate::transport::{Command, Reply};
@@ -84,11 +84,11 @@ impl<D: BlockDevice + 'static> Controller<D> {
             {
                 Err(status)
             }
-            AdminOpcode::GET_FEATURES if self.has_reservations(entry) => {
-                self.get_reservation_feature(Features::of(entry))
+            AdminOpcode::GET_FEATURES if self.has_rules(entry) => {
+                self.get_namespace_feature(Features::of(entry), &session.core)
             }
-            AdminOpcode::SET_FEATURES if self.has_reservations(entry) => {
-                self.set_reservation_feature(Features::of(entry), &session.core)
+            AdminOpcode::SET_FEATURES if self.has_rules(entry) => {
+                self.set_namespace_feature(Features::of(entry), &session.core)
                     .await
             }
             AdminOpcode::GET_FEATURES => self.get_features(Features::of(entry), session),
@@ -120,15 +120,15 @@ impl<D: BlockDevice + 'static> Controller<D> {
         let is_refused = match nsid {
             ALL_NAMESPACES => sets,
             _ if sets && status == Status::ANA_PERSISTENT_LOSS => true,
-            _ => feature == Feature::ERROR_RECOVERY || is_of_reservations(feature),
+            _ => feature == Feature::ERROR_RECOVERY || is_of_namespace(feature),
         };
         is_refused.then_some(status)
     }
 
-    /// True when the command is about a feature of reservations, and there are some.
-    fn has_reservations(&self, entry: &SubmissionEntry) -> bool {
+    /// True when the command is about a feature of namespaces, and these have rules.
+    fn has_rules(&self, entry: &SubmissionEntry) -> bool {
         let offered = !self.is_discovery() && self.drive().is_none();
-        offered && is_of_reservations(Features::of(entry).feature)
+        offered && is_of_namespace(Features::of(entry).feature)
     }
 
     /// Abort is best effort (NVMe 2.0 §5.1): event requests are taken back, and so is what waits on

@@ -23,7 +23,6 @@ use crate::administration::{
 use crate::namespace::Namespace;
 use crate::paths::AnaGroupId;
 use crate::per_core::Core;
-use crate::settings::TargetSettings;
 use crate::transport::{Command, Reply};
 
 /// The one endurance group: the whole drive.
@@ -66,10 +65,7 @@ impl<D: BlockDevice + 'static> Controller<D> {
         let own = self.subsystem();
         let attached = own.is_some_and(|own| own.namespace(id).is_some());
         match command.cns {
-            Cns::CONTROLLER => page(
-                self.drive_controller_data(&core.settings, &report)
-                    .as_bytes(),
-            ),
+            Cns::CONTROLLER => page(self.drive_controller_data(core, &report).as_bytes()),
             Cns::NAMESPACE | Cns::ALLOCATED_NAMESPACE => {
                 let served = self.subsystem().and_then(|own| own.namespace(id));
                 let data = match (served, found) {
@@ -113,10 +109,10 @@ impl<D: BlockDevice + 'static> Controller<D> {
 
     fn drive_controller_data(
         &self,
-        settings: &TargetSettings,
+        core: &Core<D>,
         report: &DriveReport,
     ) -> nvme::identify::ControllerData {
-        let mut data = self.controller_data(settings);
+        let mut data = self.controller_data(core);
         let more =
             ControllerAttributes::ENDURANCE_GROUPS | ControllerAttributes::NAMESPACE_GRANULARITY;
         data.attributes = U32::new(data.attributes.get() | more);

@@ -94,7 +94,7 @@ pub(super) fn of_commands(of_drive: bool) -> Vec<u8> {
 }
 
 /// The page of features supported and effects.
-pub(super) fn of_features(of_drive: bool, has_write_cache: bool) -> Vec<u8> {
+pub(super) fn of_features(of_drive: bool, has_write_cache: bool, protects: bool) -> Vec<u8> {
     let mut data = SupportedPages::new_zeroed();
     let mut say = |feature: Feature, scope: u32| {
         data.pages[usize::from(feature.0)] = U32::new(effects::SUPPORTED | scope);
@@ -107,6 +107,9 @@ pub(super) fn of_features(of_drive: bool, has_write_cache: bool) -> Vec<u8> {
     }
     for feature in OF_RESERVATIONS.into_iter().filter(|_| !of_drive) {
         say(feature, effects::OF_NAMESPACE);
+    }
+    if protects {
+        say(Feature::WRITE_PROTECTION, effects::OF_NAMESPACE);
     }
     data.as_bytes().to_vec()
 }

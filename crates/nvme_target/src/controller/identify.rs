@@ -11,7 +11,8 @@ use nvme::fabrics::VERSION_2_0;
 use nvme::identify::{
     Cns, ControllerAttributes, ControllerData, IDENTIFY_BYTES, IdentifierType, Identify,
     IndependentNamespaceData, LbaFormat, NamespaceData, NvmControllerData, NvmNamespaceData,
-    anacap, cmic, controller_type, dlfeat, fuses, lpa, nmic, nsfeat, oncs, push_descriptor, sgls,
+    anacap, cmic, controller_type, dlfeat, fuses, lpa, nmic, nsattr, nsfeat, nwpc, oncs,
+    push_descriptor, sgls,
 };
 use nvme::text::{padded, terminated};
 use zerocopy::little_endian::{U16, U32};
@@ -27,7 +28,7 @@ use crate::io::COMPARE_WRITE_BYTES_MAX;
 use crate::namespace::Namespace;
 use crate::paths::{AnaGroupId, GROUPS_MAX, Paths, TRANSITION};
 use crate::per_core::Core;
-use crate::settings::{NAMESPACE_ID_MAX, TargetSettings, Transport};
+use crate::settings::{NAMESPACE_ID_MAX, Transport};
 use crate::transport::Reply;
 use crate::unready::RETRY_DELAY_100MS;
 use crate::view::View;
@@ -49,14 +50,13 @@ pub(super) type Outcome = Result<Reply, Status>;
 
 impl<D: BlockDevice + 'static> Controller<D> {
     pub(super) fn identify(&self, command: &Identify, core: &Core<D>) -> Outcome {
-        let settings = &core.settings;
         let reservations = core.reservation_capabilities();
         if (command.data.length.get() as usize) < IDENTIFY_BYTES {
             return Err(Status::DATA_SGL_LENGTH_INVALID.do_not_retry());
         }
         let id = command.namespace_id.get();
         if command.cns == Cns::CONTROLLER {
-            return page(self.controller_data(settings).as_bytes());
+            return page(self.controller_data(core).as_bytes());
         }
         let Kind::Io(subsystem) = &self.kind else {
             return Err(Status::INVALID_FIELD.do_not_retry());
@@ -105,7 +105,8 @@ impl<D: BlockDevice + 'static> Controller<D> {
         }
     }
 
-    pub(super) fn controller_data(&self, settings: &TargetSettings) -> ControllerData {
+    pub(super) fn controller_data(&self, core: &Core<D>) -> ControllerData {
+        let settings = &core.settings;
         let mut data = ControllerData::new_zeroed();
         let transfer_pages = settings.connection.transfer_bytes_max / 4096;
         data.firmware = padded(FIRMWARE);
@@ -134,6 +135,9 @@ impl<D: BlockDevice + 'static> Controller<D> {
                 data.subsystem_nqn = terminated(name.as_str());
                 data.async_events = U32::new(config::DISCOVERY_CHANGE);
             }
+        }
+        if self.offers_protection(core) {
+            data.write_protection = nwpc::WRITE_PROTECT;
         }
         data
     }
@@ -315,6 +319,9 @@ pub(super) fn namespace_data<D: BlockDevice>(
     data.copy_blocks_max = copy.blocks.into();
     data.copy_ranges_max = copy.ranges_minus_one;
     data.ana_group = U32::new(namespace.settings.group.number());
+    if namespace.is_protected() {
+        data.attributes = nsattr::WRITE_PROTECTED;
+    }
     hide_capacity(&mut data, namespace, paths);
     data.nguid = namespace.settings.nguid;
     data.eui64 = namespace.settings.eui64.unwrap_or_default();
@@ -349,6 +356,7 @@ pub(super) fn independent_data(of: &NamespaceData) -> IndependentNamespaceData {
     data.reservations = of.reservations;
     data.multipath = of.multipath;
     data.ana_group = of.ana_group;
+    data.attributes = of.attributes;
     data.endurance_group = of.endurance_group;
     data.status = 1;
     data

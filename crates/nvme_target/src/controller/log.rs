@@ -147,9 +147,11 @@ impl<D: BlockDevice + 'static> Controller<D> {
             LogPage::FIRMWARE => firmware(),
             LogPage::CHANGED_NAMESPACES => self.changed_list(),
             LogPage::COMMAND_EFFECTS => effects::of_commands(self.drive().is_some()),
-            LogPage::FEATURE_EFFECTS => {
-                effects::of_features(self.drive().is_some(), self.has_write_cache())
-            }
+            LogPage::FEATURE_EFFECTS => effects::of_features(
+                self.drive().is_some(),
+                self.has_write_cache(),
+                self.offers_protection(&session.core),
+            ),
             // There is no NVMe-MI; LPA bit 5 has the page all the same.
             LogPage::MANAGEMENT_EFFECTS => SupportedPages::new_zeroed().as_bytes().to_vec(),
             LogPage::ANA => ana(

@@ -8,8 +8,8 @@ mod event;
 mod feature;
 mod identify;
 mod log;
+mod of_namespace;
 mod property;
-mod reservation;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};

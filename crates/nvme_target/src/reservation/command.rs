@@ -11,6 +11,7 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 use super::{NO_HOST, Request, Reservations};
 use crate::io::IoQueue;
 use crate::per_core::Core;
+use crate::rules::Asked;
 use crate::transport::Reply;
 
 /// CPTPL: bits 7:6 of the last byte of the dword.
@@ -44,8 +45,8 @@ pub(crate) async fn execute<D: BlockDevice + 'static>(
         return Reply::status(Status::INVALID_NAMESPACE.do_not_retry());
     };
     if IoOpcode(entry.opcode) == IoOpcode::RESERVATION_REPORT {
-        let known = namespace.reservations();
-        let report = known.and_then(|state| report(command, &state));
+        let known = namespace.rules();
+        let report = known.and_then(|rules| report(command, &rules.reservations));
         return report.unwrap_or_else(Reply::status);
     }
     let request = match request(command, data.unwrap_or_default()) {
@@ -54,7 +55,8 @@ pub(crate) async fn execute<D: BlockDevice + 'static>(
     };
     let nqn = &queue.subsystem.settings.nqn;
     let host = (queue.host_id, &queue.host_nqn);
-    match core.reserve(nqn, nsid, host, request).await {
+    let asked = Asked::Reservation(request);
+    match core.ask_for(nqn, nsid, host, asked).await {
         Ok(()) => Reply::success(),
         Err(status) => Reply::status(status),
     }

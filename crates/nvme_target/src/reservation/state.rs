@@ -73,6 +73,8 @@ pub enum Request {
 pub enum Access {
     /// It only looks.
     Read,
+    /// It makes safe what was written. To reservations it is a write.
+    Flush,
     /// It may change something.
     Write,
 }
@@ -89,7 +91,7 @@ pub struct Change {
 const CONFLICT: Status = Status::RESERVATION_CONFLICT.do_not_retry();
 
 /// There is no room for one more registrant: what nvmet and SPDK answer then.
-pub(super) const NO_ROOM: Status = Status::INTERNAL_ERROR.do_not_retry();
+pub(crate) const NO_ROOM: Status = Status::INTERNAL_ERROR.do_not_retry();
 
 impl Reservations {
     /// Whether a host of this name may access the data this way.

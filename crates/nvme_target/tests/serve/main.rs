@@ -32,6 +32,7 @@ mod sockets;
 mod subsystem_reset;
 mod unready;
 mod views;
+mod write_protection;
 
 use std::net::SocketAddr;
 use std::rc::Rc;

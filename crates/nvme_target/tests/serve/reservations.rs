@@ -17,7 +17,8 @@ use nvme::reservation::{
     action,
 };
 use nvme::{SglDescriptor, Status, SubmissionEntry};
-use nvme_target::reservation::{Held, ReservationKeeper, Reservations, Unkept};
+use nvme_target::reservation::{Held, Reservations};
+use nvme_target::rules::{Rules, RulesKeeper, Unkept};
 use nvme_target::{Links, PortSettings, Target, TargetSettings};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
@@ -26,21 +27,22 @@ use crate::device::Memory;
 use crate::io::geometry;
 use crate::{SUBSYSTEM, namespace, nqn, simulate, subsystem};
 
-type Kept = Arc<Mutex<Vec<Option<Arc<Reservations>>>>>;
+/// Every one that was to be kept, in order.
+pub type Kept = Arc<Mutex<Vec<Option<Arc<Rules>>>>>;
 
-struct Cores {
-    targets: Vec<Target<Memory>>,
-    addresses: Vec<SocketAddr>,
-    device: Rc<Memory>,
-    kept: Kept,
+pub struct Cores {
+    pub targets: Vec<Target<Memory>>,
+    pub addresses: Vec<SocketAddr>,
+    pub device: Rc<Memory>,
+    pub kept: Kept,
 }
 
-fn start() -> Cores {
+pub fn start() -> Cores {
     start_at(4420)
 }
 
 /// Two cores that serve one namespace, with a port each from this one on.
-fn start_at(port: u16) -> Cores {
+pub fn start_at(port: u16) -> Cores {
     let device = Rc::new(Memory::new(geometry(4096, 64)));
     let mut cores = Cores {
         targets: Vec::new(),
@@ -61,9 +63,9 @@ fn start_at(port: u16) -> Cores {
         };
         cores.addresses.push(target.add_port(settings).unwrap());
         let kept = Arc::clone(&cores.kept);
-        target.keep_reservations(Arc::new(move |_, nsid, state| {
+        target.keep_rules(Arc::new(move |_, nsid, rules| {
             assert_eq!(nsid, 1);
-            kept.lock().unwrap().push(state);
+            kept.lock().unwrap().push(rules);
             Box::pin(async { Ok(()) })
         }));
         target
@@ -78,7 +80,7 @@ fn start_at(port: u16) -> Cores {
     cores
 }
 
-async fn host(address: SocketAddr, name: &str) -> Controller {
+pub async fn host(address: SocketAddr, name: &str) -> Controller {
     let options = ConnectOptions::new(format!("nqn.2014-08.org.example:{name}"));
     Controller::connect(address, SUBSYSTEM, options)
         .await
@@ -94,7 +96,7 @@ async fn anonymous(address: SocketAddr, name: &str) -> Controller {
         .unwrap()
 }
 
-async fn submit(host: &Controller, entry: SubmissionEntry, data: Data) -> (Data, Status) {
+pub async fn submit(host: &Controller, entry: SubmissionEntry, data: Data) -> (Data, Status) {
     let (data, completion) = host.queue(0).unwrap().submit(entry, data).await;
     (data, completion.unwrap().status().code())
 }
@@ -116,7 +118,7 @@ async fn ask(host: &Controller, opcode: IoOpcode, act: u8, kind: u8, keys: [u64;
     submit(host, *command.entry(), data).await.1
 }
 
-async fn register(host: &Controller, key: u64) -> Status {
+pub async fn register(host: &Controller, key: u64) -> Status {
     ask(
         host,
         IoOpcode::RESERVATION_REGISTER,
@@ -127,7 +129,7 @@ async fn register(host: &Controller, key: u64) -> Status {
     .await
 }
 
-async fn acquire(host: &Controller, act: u8, kind: ReservationType, keys: [u64; 2]) -> Status {
+pub async fn acquire(host: &Controller, act: u8, kind: ReservationType, keys: [u64; 2]) -> Status {
     ask(
         host,
         IoOpcode::RESERVATION_ACQUIRE,
@@ -138,7 +140,7 @@ async fn acquire(host: &Controller, act: u8, kind: ReservationType, keys: [u64; 
     .await
 }
 
-async fn access(host: &Controller, opcode: IoOpcode) -> Status {
+pub async fn access(host: &Controller, opcode: IoOpcode) -> Status {
     let entry = *ReadWrite::new(opcode, 1, 0, 1, SglDescriptor::transport(4096)).entry();
     let data = match opcode {
         IoOpcode::READ => Data::In(Buffer::zeroed(4096)),
@@ -201,16 +203,17 @@ fn hosts_without_an_identifier_are_not_one_host() {
             kind: exclusive,
             host: [0; 16],
         };
-        let earlier = Reservations {
-            registrants: [([0; 16], 1)].into(),
-            held: Some(held),
-            ..Reservations::default()
+        let earlier = Rules {
+            reservations: Reservations {
+                registrants: [([0; 16], 1)].into(),
+                held: Some(held),
+                ..Reservations::default()
+            },
+            ..Rules::default()
         };
         let (name, earlier) = (nqn(SUBSYSTEM), Arc::new(earlier));
         for target in &cores.targets {
-            target
-                .restore_reservations(&name, 1, Some(&earlier))
-                .unwrap();
+            target.restore_rules(&name, 1, Some(&earlier)).unwrap();
         }
         for host in [&a, &b, &named] {
             let written = access(host, IoOpcode::WRITE).await;
@@ -391,11 +394,11 @@ fn what_cannot_be_kept_is_refused() {
         let cores = start();
         let unkept = [Unkept::Failed("offline".to_owned()), Unkept::NoRoom];
         let unkept = Mutex::new(unkept.into_iter());
-        let keeper: ReservationKeeper = Arc::new(move |_, _, _| {
+        let keeper: RulesKeeper = Arc::new(move |_, _, _| {
             let outcome = unkept.lock().unwrap().next().map_or(Ok(()), Err);
             Box::pin(async { outcome })
         });
-        cores.targets[0].keep_reservations(keeper);
+        cores.targets[0].keep_rules(keeper);
         let a = host(cores.addresses[1], "a").await;
         let act = 0b11 << 6;
         for _ in 0..2 {
@@ -417,9 +420,9 @@ fn what_cannot_be_kept_is_refused() {
 fn a_namespace_whose_reservations_are_unknown_is_not_ready() {
     simulate(76, async {
         let cores = start();
-        let restore = |known: Option<&Arc<Reservations>>| {
+        let restore = |known: Option<&Arc<Rules>>| {
             for target in &cores.targets {
-                let restored = target.restore_reservations(&nqn(SUBSYSTEM), 1, known);
+                let restored = target.restore_rules(&nqn(SUBSYSTEM), 1, known);
                 restored.unwrap();
             }
         };
@@ -483,13 +486,13 @@ fn what_is_to_persist_is_written_and_restored() {
         let kept = cores.kept.lock().unwrap().clone();
         assert_eq!(kept.len(), 2);
         let last = kept[1].clone().unwrap();
-        assert!(last.persistent && last.held.is_some());
+        assert!(last.reservations.persistent && last.reservations.held.is_some());
         assert_eq!(report(&a).await.0.persistent, 1);
 
         let after = start_at(5000);
         for target in &after.targets {
             target
-                .restore_reservations(&nqn(SUBSYSTEM), 1, Some(&last))
+                .restore_rules(&nqn(SUBSYSTEM), 1, Some(&last))
                 .unwrap();
         }
         let (a, b) = (

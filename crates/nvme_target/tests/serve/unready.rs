@@ -166,10 +166,10 @@ fn an_answer_that_is_to_come_later_holds_nothing_up() {
         };
         let answered = async |queue: &Raw| timed(queue.receive(24)).await;
 
-        target.restore_reservations(&name, 1, None).unwrap();
+        target.restore_rules(&name, 1, None).unwrap();
         waits(&first).await;
         target
-            .restore_reservations(&name, 1, Some(&Arc::default()))
+            .restore_rules(&name, 1, Some(&Arc::default()))
             .unwrap();
         let (answer, took) = answered(&first).await;
         assert!(answer.is_some() && took < soon, "opened: {took:?}");

@@ -70,7 +70,7 @@ async fn ana_namespaces(controller: &Controller) -> Vec<u32> {
 }
 
 /// Namespaces that the changed namespace list names.
-async fn changed(controller: &Controller) -> Vec<u32> {
+pub(crate) async fn changed(controller: &Controller) -> Vec<u32> {
     assert_eq!(
         controller.next_event().await,
         Some(AsyncEvent::NAMESPACE_CHANGED)

@@ -30,7 +30,7 @@ use crate::control::volumes::subsystems::{group_agrees, members};
 use crate::control::volumes::told::Told;
 use crate::control::words::{list, not_found, parsed, refused};
 use crate::control::{Control, Objects, VolumeEntry};
-use crate::reservations;
+use crate::rules;
 use crate::state::{Kind, Place, VolumeRecord};
 
 impl Control {
@@ -176,7 +176,7 @@ impl Control {
         self.delete_in_pool(&objects, name, &record).await?;
         objects.volumes.remove(name);
         self.enforce(&objects).await?;
-        self.with_state(move |state| reservations::forget(state, &record.nqn, record.nsid))
+        self.with_state(move |state| rules::forget(state, &record.nqn, record.nsid))
             .await?;
         self.events
             .record(Severity::Info, &format!("volume/{name}"), "deleted");

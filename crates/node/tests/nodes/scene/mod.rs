@@ -148,7 +148,7 @@ impl Scene {
             group: node::AnaGroupId::POOLLESS,
             allowed: AllowedHosts::Any,
             tenant: None,
-            reservations: Some(Default::default()),
+            rules: Some(Default::default()),
         };
         self.node.create_volume(spec).await.unwrap();
         let mut options = ConnectOptions::new("nqn.2026-11.example.flashyard:test");

@@ -45,41 +45,31 @@ impl HostEvents {
         self.tell(Severity::Info, &of(subsystem), &message);
     }
 
-    /// A host was refused `times` times since it was last told of.
-    pub fn refused(
-        &self,
-        host: Option<&str>,
-        address: SocketAddr,
-        subsystem: Option<&str>,
-        reason: &str,
-        times: u64,
-    ) {
-        if let Some(host) = host {
-            self.refused.note(host, address, subsystem, reason);
-        }
-        self.befell("was refused", (host, address), subsystem, reason, times);
+    /// A host has had a volume write protected, or had that lifted.
+    pub fn protection_changed(&self, host: &str, subsystem: &str, nsid: u32, protected: bool) {
+        let message = match protected {
+            true => format!("{host} write protected namespace {nsid}"),
+            false => format!("{host} lifted the write protection of namespace {nsid}"),
+        };
+        self.tell(Severity::Info, &of(subsystem), &message);
     }
 
-    /// A host that was served lost connections of I/O queues, as often since it was last told of.
-    pub fn lost(
+    /// A host was refused, or where it was `served` lost connections of I/O queues, for a reason
+    /// and as often since it was last told of.
+    pub fn befell(
         &self,
-        host: Option<&str>,
-        address: SocketAddr,
-        subsystem: Option<&str>,
-        reason: &str,
-        times: u64,
-    ) {
-        self.befell("lost a queue", (host, address), subsystem, reason, times);
-    }
-
-    fn befell(
-        &self,
-        what: &str,
+        served: bool,
         (host, address): (Option<&str>, SocketAddr),
         subsystem: Option<&str>,
-        reason: &str,
-        times: u64,
+        (reason, times): (&str, u64),
     ) {
+        let what = match served {
+            true => "lost a queue",
+            false => "was refused",
+        };
+        if let (Some(host), false) = (host, served) {
+            self.refused.note(host, address, subsystem, reason);
+        }
         let host = host.unwrap_or("a host");
         let message = match times {
             1 => format!("{host} at {address} {what}: {reason}"),

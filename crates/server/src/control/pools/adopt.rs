@@ -145,7 +145,7 @@ impl Control {
                 pool: pool.to_string(),
                 volume: VolumeId(*volume),
             };
-            let kept = self.kept_reservations(record).await?;
+            let kept = self.kept_rules(record).await?;
             let back = self.node.set_backing(name.as_str(), backing, Some(kept));
             return back.await.map(drop).map_err(|error| error.to_string());
         }

@@ -6,21 +6,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::{ANY_HOST, ErrorBody, ErrorCode, HostKeySpec, HostSpec, Name, TlsKeySpec, plain};
-use node::{ATTRIBUTES_BYTES_MAX, NAMESPACE_ID_MAX, Nqn, Reservations, Unkept};
+use api::{
+    ANY_HOST, ErrorBody, ErrorCode, HostKeySpec, HostSpec, Name, TlsKeySpec, WriteProtection, plain,
+};
+use node::{ATTRIBUTES_BYTES_MAX, NAMESPACE_ID_MAX, Nqn, Protection, Reservations, Rules, Unkept};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::control::Objects;
 use crate::control::hosts::credentials::Credential;
-use crate::reservations::{InPool, bytes_in_pool};
+use crate::rules::{InPool, bytes_in_pool, in_words, protection};
 use crate::state::{Place, VolumeRecord};
 
 /// Raised when the meaning of what is kept changes.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 
-/// What a version writes that knows of no registrant's name: an earlier one reads it.
+/// What a version writes of a volume that is not write protected: an earlier one reads it.
+const FORMAT_WITHOUT_PROTECTION: u32 = 3;
+
+/// The same where it knows of no registrant's name either.
 const FORMAT_WITHOUT_NAMES: u32 = 2;
 
 /// What a version writes that has nothing to say which an earlier one must not lose.
@@ -28,6 +33,9 @@ const FORMAT_WITHOUT_REGISTRANTS: u32 = 1;
 
 /// The field of reservations.
 const RESERVATIONS: &str = "reservations";
+
+/// The field of write protection.
+const WRITE_PROTECTION: &str = "write_protection";
 
 /// Registrants for which there is always room.
 const REGISTRANTS_MIN: usize = 32;
@@ -60,7 +68,7 @@ struct Kept {
     rest: Map<String, Value>,
 }
 
-/// What is to be kept about a volume but for its reservations.
+/// What is to be kept about a volume but for its rules.
 ///
 /// # Errors
 /// It is more than a pool keeps: so many hosts.
@@ -93,7 +101,8 @@ pub fn encode(record: &VolumeRecord, objects: &Objects) -> Result<Vec<u8>, Error
 pub fn check_room(record: &VolumeRecord, objects: &Objects) -> Result<(), ErrorBody> {
     let bytes = encode(record, objects)?.len();
     let field = RESERVATIONS.len() + r#","":"#.len();
-    let left = ATTRIBUTES_BYTES_MAX - field - bytes_in_pool(REGISTRANTS_MIN);
+    let protection = WRITE_PROTECTION.len() + r#","":"administrator""#.len();
+    let left = ATTRIBUTES_BYTES_MAX - protection - field - bytes_in_pool(REGISTRANTS_MIN);
     check_bytes(record, bytes, left)
 }
 
@@ -110,49 +119,65 @@ fn check_bytes(record: &VolumeRecord, bytes: usize, most: usize) -> Result<(), E
 }
 
 /// What is to be kept about a volume, of which `before` is kept so far: another identity, and the
-/// same reservations.
+/// same rules.
 ///
 /// # Errors
 /// What is kept cannot be read, or both together are more than a pool keeps.
 pub fn with_identity(identity: &[u8], before: &[u8]) -> Result<Vec<u8>, ErrorBody> {
-    let kept = match reservations(before) {
+    let kept = match rules(before) {
         Err(Unread::Nothing) => None,
         kept => kept.map_err(|unread| ErrorBody::new(ErrorCode::NotReady, unread.to_string()))?,
     };
-    with_reservations(identity, kept.as_ref()).map_err(|unkept| {
+    with_rules(identity, kept.as_ref()).map_err(|unkept| {
         let message = format!("the hosts that have registered are in the way: {unkept}");
         ErrorBody::new(ErrorCode::InUse, message)
     })
 }
 
-/// The same with other reservations, and the same identity.
+/// The same with other rules, and the same identity.
 ///
 /// # Errors
 /// What is kept cannot be read, or both together are more than a pool keeps.
-pub fn with_reservations(
-    before: &[u8],
-    reservations: Option<&Reservations>,
-) -> Result<Vec<u8>, Unkept> {
+pub fn with_rules(before: &[u8], rules: Option<&Rules>) -> Result<Vec<u8>, Unkept> {
     let failed = |unread: Unread| Unkept::Failed(unread.to_string());
     check_format(before).map_err(failed)?;
     let mut kept: Map<String, Value> =
         serde_json::from_slice(before).map_err(|error| failed(error.into()))?;
-    let format = match reservations {
-        Some(state) if !state.names.is_empty() => FORMAT,
-        Some(state) if !state.registrants.is_empty() => FORMAT_WITHOUT_NAMES,
-        _ => FORMAT_WITHOUT_REGISTRANTS,
-    };
-    kept.insert("format".into(), format.into());
+    kept.insert(
+        "format".into(),
+        rules.map_or(FORMAT_WITHOUT_REGISTRANTS, format_of).into(),
+    );
     kept.remove(RESERVATIONS);
-    if let Some(reservations) = reservations {
+    kept.remove(WRITE_PROTECTION);
+    let reservations = rules.map(|rules| &rules.reservations);
+    if let Some(reservations) = reservations.filter(|reservations| reservations.persistent) {
         let reservations = serde_json::to_value(InPool::from(reservations));
         let reservations = reservations.map_err(|error| failed(error.into()))?;
         kept.insert(RESERVATIONS.into(), reservations);
+    }
+    if let Some(protection) = rules.and_then(|rules| in_words(rules.protection)) {
+        let protection = serde_json::to_value(protection);
+        let protection = protection.map_err(|error| failed(error.into()))?;
+        kept.insert(WRITE_PROTECTION.into(), protection);
     }
     let bytes = serde_json::to_vec(&kept).map_err(|error| failed(error.into()))?;
     match bytes.len() <= ATTRIBUTES_BYTES_MAX {
         true => Ok(bytes),
         false => Err(Unkept::NoRoom),
+    }
+}
+
+/// The earliest format that says all of these.
+fn format_of(rules: &Rules) -> u32 {
+    let reservations = &rules.reservations;
+    if rules.protection != Protection::None {
+        FORMAT
+    } else if !reservations.names.is_empty() {
+        FORMAT_WITHOUT_PROTECTION
+    } else if !reservations.registrants.is_empty() {
+        FORMAT_WITHOUT_NAMES
+    } else {
+        FORMAT_WITHOUT_REGISTRANTS
     }
 }
 
@@ -203,7 +228,7 @@ struct Header {
 /// # Errors
 /// Why it cannot be used. Unless nothing is kept, nothing may be written in its place.
 pub fn decode(bytes: &[u8], place: Place) -> Result<(VolumeRecord, KeptHosts), Unread> {
-    reservations(bytes)?;
+    rules(bytes)?;
     let kept: Kept = serde_json::from_slice(bytes)?;
     let mut all = kept.rest;
     let place = serde_json::to_value(place)?;
@@ -255,19 +280,24 @@ fn check_format(bytes: &[u8]) -> Result<(), Unread> {
     }
 }
 
-/// The reservations that are kept of a volume, if any are to survive a power loss.
+/// The rules that are kept of a volume, if any are to survive a power loss.
 ///
 /// # Errors
 /// As for [`decode`].
-pub fn reservations(bytes: &[u8]) -> Result<Option<Reservations>, Unread> {
+pub fn rules(bytes: &[u8]) -> Result<Option<Rules>, Unread> {
     #[derive(Deserialize)]
     struct Part {
         reservations: Option<InPool>,
+        write_protection: Option<WriteProtection>,
     }
     check_format(bytes)?;
-    let Part { reservations } = serde_json::from_slice(bytes)?;
-    let kept = reservations.map(Reservations::try_from).transpose();
-    kept.map_err(Unread::Damaged)
+    let kept: Part = serde_json::from_slice(bytes)?;
+    let reservations = kept.reservations.map(Reservations::try_from).transpose();
+    let rules = Rules {
+        reservations: reservations.map_err(Unread::Damaged)?.unwrap_or_default(),
+        protection: protection(kept.write_protection),
+    };
+    Ok(rules.lasting())
 }
 
 /// By what hosts know a volume.

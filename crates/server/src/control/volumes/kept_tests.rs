@@ -134,6 +134,19 @@ fn a_cluster_of_hosts_fits_and_too_many_are_refused() {
     assert!(with_identity(&hosts, &kept).is_err());
 }
 
+/// What is kept with these reservations and no write protection.
+fn with_reservations(before: &[u8], kept: Option<&Reservations>) -> Result<Vec<u8>, Unkept> {
+    let rules = kept.map(|reservations| Rules {
+        reservations: reservations.clone(),
+        protection: Protection::None,
+    });
+    with_rules(before, rules.as_ref())
+}
+
+fn reservations(bytes: &[u8]) -> Result<Option<Reservations>, Unread> {
+    Ok(rules(bytes)?.map(|rules| rules.reservations))
+}
+
 /// What stands for the name of the host that is sampled.
 fn tag() -> NqnTag {
     let nqn = "nqn.2014-08.org.nvmexpress:uuid:5c1a9b1e-3f0e-4a54-a7c0-8ea4e0f8a8aa";
@@ -202,7 +215,7 @@ fn what_hosts_registered_stays_beside_another_identity_and_raises_the_format() {
     let of_none = with_identity(&other, b"").unwrap();
     assert_eq!(value(&of_none), value(&other), "nothing was kept");
     // What cannot be read stays as it is.
-    let newer = b"{\"format\":4}";
+    let newer = b"{\"format\":5}";
     assert!(with_reservations(newer, None).is_err() && with_identity(&other, newer).is_err());
     let wrong = String::from_utf8(kept)
         .unwrap()
@@ -222,7 +235,40 @@ fn what_is_not_there_or_of_a_later_version_is_refused() {
         assert!(matches!(refused(damaged), Unread::Damaged(_)));
     }
     // Whatever else a later version says.
-    assert_eq!(refused(b"{\"format\":4,\"hosts\":7}"), Unread::Newer(4));
+    assert_eq!(refused(b"{\"format\":5,\"hosts\":7}"), Unread::Newer(5));
+}
+
+/// An earlier version must not serve a volume that it would let hosts write to.
+#[test]
+fn write_protection_stays_beside_another_identity_and_raises_the_format() {
+    let identity = encode(&record(&["any"]), &Objects::default()).unwrap();
+    let format = |kept: &[u8]| serde_json::from_slice::<Value>(kept).unwrap()["format"].clone();
+    for protection in [Protection::ByHost, Protection::ByAdministrator] {
+        for reservations in [Reservations::default(), registered(2)] {
+            let protected = Rules {
+                reservations,
+                protection,
+            };
+            let kept = with_rules(&identity, Some(&protected)).unwrap();
+            let other = encode(&record(&[]), &Objects::default()).unwrap();
+            let kept = with_identity(&other, &kept).unwrap();
+            assert_eq!(format(&kept), 4);
+            assert_eq!(rules(&kept), Ok(Some(protected.clone())));
+            let lifted = Rules {
+                protection: Protection::None,
+                ..protected
+            };
+            let kept = with_rules(&kept, lifted.lasting().as_ref()).unwrap();
+            assert!(
+                format(&kept).as_u64() < Some(4),
+                "earlier versions serve it again"
+            );
+            assert_eq!(rules(&kept), Ok(lifted.lasting()));
+        }
+    }
+    let text = String::from_utf8(identity).unwrap();
+    let unknown = text.replacen('{', "{\"write_protection\":\"nobody\",", 1);
+    assert!(matches!(rules(unknown.as_bytes()), Err(Unread::Damaged(_))));
 }
 
 /// The rows of the page's table, cell by cell.
@@ -286,8 +332,12 @@ fn the_page_has_every_field_and_its_sample_is_what_is_written_and_read() {
         }),
         names: hosts.map(|(host, _)| (host, tag())).into(),
     };
+    let some = Rules {
+        reservations: some,
+        protection: Protection::ByAdministrator,
+    };
     let identity = encode(&record, &objects).unwrap();
-    let written = with_reservations(&identity, Some(&some)).unwrap();
+    let written = with_rules(&identity, Some(&some)).unwrap();
     let written: Value = serde_json::from_slice(&written).unwrap();
     let on_page: Value = serde_json::from_str(&sample()).unwrap();
     assert_eq!(
@@ -314,7 +364,7 @@ fn the_page_has_every_field_and_its_sample_is_what_is_written_and_read() {
         };
         assert!(right, "{field} is no {}: {value}", cells[1]);
     }
-    assert_eq!(reservations(sample().as_bytes()), Ok(Some(some)));
+    assert_eq!(rules(sample().as_bytes()), Ok(Some(some)));
     let (read, hosts) = decode(sample().as_bytes(), record.place.clone()).unwrap();
     let read = VolumeRecord {
         hosts: record.hosts.clone(),
@@ -336,7 +386,7 @@ fn what_may_be_absent_is_read_without_it() {
     let mut shortest: Value = serde_json::from_str(&sample()).unwrap();
     let object = shortest.as_object_mut().unwrap();
     let optional = ["authenticated", "under_tls", "tenant", "snapshot", "limits"];
-    let others = ["reservations", "copies", "replica_of"];
+    let others = ["reservations", "copies", "replica_of", "write_protection"];
     for absent in optional.iter().chain(&others) {
         object.remove(*absent).unwrap();
     }

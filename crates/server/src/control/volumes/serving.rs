@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::{ErrorBody, Name, Severity};
-use node::{AllowedHosts, Backing, NodeError, Reservations, VolumeId};
+use node::{AllowedHosts, Backing, NodeError, Rules, VolumeId};
 
 use crate::control::volumes::kept;
 use crate::control::volumes::{allowed_hosts, drive_online};
 use crate::control::words::{parsed, refused};
 use crate::control::{Control, Objects, VolumeEntry};
-use crate::reservations;
+use crate::rules;
 use crate::state::{Place, VolumeRecord};
 
 impl Control {
@@ -62,12 +62,12 @@ impl Control {
         };
         let known = match &online {
             Err(_) if record.place.pool().is_some() => None,
-            _ => Some(self.kept_reservations(record).await?),
+            _ => Some(self.kept_rules(record).await?),
         };
         let served = node_volume(objects, name, record, backing, allowed);
         let served = served.map_err(|error| error.message)?;
         let served = node::VolumeSpec {
-            reservations: known,
+            rules: known,
             ..served
         };
         self.node
@@ -78,14 +78,14 @@ impl Control {
         online
     }
 
-    /// The reservations of a volume from before, where what holds it is there: a pool that is not
+    /// The rules of a volume from before, where what holds it is there: a pool that is not
     /// open says nothing of them.
-    pub(in crate::control) async fn kept_reservations(
+    pub(in crate::control) async fn kept_rules(
         &self,
         record: &VolumeRecord,
-    ) -> Result<Arc<Reservations>, String> {
+    ) -> Result<Arc<Rules>, String> {
         let (nqn, nsid) = (record.nqn.clone(), record.nsid);
-        let on_node = self.read_state(move |state| reservations::kept(state, &nqn, nsid));
+        let on_node = self.read_state(move |state| rules::kept(state, &nqn, nsid));
         let on_node = on_node.await?;
         let Place::Pool { name, volume } = &record.place else {
             return Ok(on_node.unwrap_or_default());
@@ -93,7 +93,7 @@ impl Control {
         let (pool, id) = (name.as_str(), VolumeId(*volume));
         let kept = self.node.pool_volume_attributes(pool, id).await;
         let kept = kept.map_err(|error| error.to_string())?;
-        let in_pool = kept::reservations(&kept).map_err(|unread| unread.to_string())?;
+        let in_pool = kept::rules(&kept).map_err(|unread| unread.to_string())?;
         let Some(from_earlier) = on_node else {
             return Ok(in_pool.map(Arc::new).unwrap_or_default());
         };
@@ -102,7 +102,7 @@ impl Control {
             Some(in_pool) => Arc::new(in_pool),
             None => {
                 let moved = Arc::clone(&from_earlier);
-                let change = move |kept: &[u8]| kept::with_reservations(kept, Some(&moved));
+                let change = move |kept: &[u8]| kept::with_rules(kept, Some(&moved));
                 let written = self.node.change_pool_volume_attributes(pool, id, change);
                 let written = written.await.map_err(|error| error.to_string())?;
                 written.map_err(|unkept| unkept.to_string())?;
@@ -110,7 +110,7 @@ impl Control {
             }
         };
         let (nqn, nsid) = (record.nqn.clone(), record.nsid);
-        let forgotten = self.with_state(move |state| reservations::forget(state, &nqn, nsid));
+        let forgotten = self.with_state(move |state| rules::forget(state, &nqn, nsid));
         forgotten.await.map_err(|error| error.message)?;
         Ok(known)
     }
@@ -171,6 +171,6 @@ pub(in crate::control) fn node_volume(
         group: objects.group_of(record),
         allowed,
         tenant: record.tenant.as_ref().map(|tenant| tenant.as_str().into()),
-        reservations: Some(Arc::default()),
+        rules: Some(Arc::default()),
     })
 }

@@ -1,12 +1,15 @@
-//! Reservations that survive a power loss, written before the host that changed something is
-//! answered: for a volume that takes its drive whole a record in the state, for a volume of a pool
-//! part of what the pool keeps about it.
+//! Rules of volumes that survive a power loss, reservations and write protection, written before
+//! whoever changed something is answered: for a volume that takes its drive whole a record in the
+//! state, for a volume of a pool part of what the pool keeps about it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use api::WriteProtection;
 use base64ct::{Base64Unpadded, Encoding};
-use node::{Held, NQN_TAG_BYTES, Nqn, NqnTag, ReservationType, Reservations, Unkept};
+use node::{
+    Held, NQN_TAG_BYTES, Nqn, NqnTag, Protection, ReservationType, Reservations, Rules, Unkept,
+};
 use redb::TableDefinition;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -15,8 +18,7 @@ use crate::state::{State, StateError, Table};
 
 const TABLE: Table = TableDefinition::new("reservations");
 
-/// The registrations and the reservation of a namespace, in the state. Hosts are named by their
-/// identifiers.
+/// The rules of a namespace, in the state. Hosts are named by their identifiers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
     nqn: String,
@@ -28,9 +30,41 @@ struct Record {
     /// What stands for the names under which they came, in base64.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     names: BTreeMap<Uuid, String>,
+    /// Who has it write protected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    write_protection: Option<WriteProtection>,
+    /// No reservations are kept: hosts have not asked for that.
+    #[serde(default, skip_serializing_if = "is_false")]
+    fleeting: bool,
 }
 
-/// The same on a pool, where room is scarce.
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde asks with a reference"
+)]
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+/// Who has a volume write protected, in the words of the API.
+pub fn in_words(protection: Protection) -> Option<WriteProtection> {
+    match protection {
+        Protection::None => None,
+        Protection::ByHost => Some(WriteProtection::Host),
+        Protection::ByAdministrator => Some(WriteProtection::Administrator),
+    }
+}
+
+/// The same the other way round.
+pub fn protection(kept: Option<WriteProtection>) -> Protection {
+    match kept {
+        None => Protection::None,
+        Some(WriteProtection::Host) => Protection::ByHost,
+        Some(WriteProtection::Administrator) => Protection::ByAdministrator,
+    }
+}
+
+/// Reservations on a pool, where room is scarce.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InPool {
     generation: u32,
@@ -141,17 +175,12 @@ impl TryFrom<InPool> for Reservations {
     }
 }
 
-/// Keeps the reservations of a namespace in the state, or forgets them; durable when it returns.
-pub fn keep(
-    state: &State,
-    nqn: &Nqn,
-    nsid: u32,
-    reservations: Option<&Reservations>,
-) -> Result<(), Unkept> {
+/// Keeps the rules of a namespace in the state, or forgets them; durable when it returns.
+pub fn keep(state: &State, nqn: &Nqn, nsid: u32, rules: Option<&Rules>) -> Result<(), Unkept> {
     let key = key(nqn.as_str(), nsid);
-    let done = match reservations {
-        Some(reservations) => {
-            let record = record(nqn, nsid, reservations);
+    let done = match rules {
+        Some(rules) => {
+            let record = record(nqn, nsid, rules);
             state.put_in(TABLE, [(key.as_str(), &record)])
         }
         None => state.remove_in(TABLE, &key),
@@ -175,14 +204,14 @@ pub fn forget_others<'a>(
         if !existing.contains(key)
             && let Err(error) = state.remove_in(TABLE, key)
         {
-            tracing::warn!("reservations of {key} are not forgotten: {error}");
+            tracing::warn!("rules of {key} are not forgotten: {error}");
         }
     }
     Ok(())
 }
 
 /// What the state keeps for a namespace.
-pub fn kept(state: &State, nqn: &str, nsid: u32) -> Result<Option<Arc<Reservations>>, StateError> {
+pub fn kept(state: &State, nqn: &str, nsid: u32) -> Result<Option<Arc<Rules>>, StateError> {
     let record: Option<Record> = state.one_in(TABLE, &key(nqn, nsid))?;
     Ok(record.map(|record| Arc::new(restored(&record))))
 }
@@ -191,7 +220,8 @@ fn key(nqn: &str, nsid: u32) -> String {
     format!("{nsid} {nqn}")
 }
 
-fn record(nqn: &Nqn, nsid: u32, reservations: &Reservations) -> Record {
+fn record(nqn: &Nqn, nsid: u32, rules: &Rules) -> Record {
+    let reservations = &rules.reservations;
     let registrants = reservations.registrants.iter();
     Record {
         nqn: nqn.to_string(),
@@ -213,10 +243,12 @@ fn record(nqn: &Nqn, nsid: u32, reservations: &Reservations) -> Record {
                 )
             })
             .collect(),
+        write_protection: in_words(rules.protection),
+        fleeting: !reservations.persistent,
     }
 }
 
-fn restored(record: &Record) -> Reservations {
+fn restored(record: &Record) -> Rules {
     let held = record.held.and_then(|(kind, host)| {
         let kind = ReservationType::from_number(kind)?;
         let host = *host.as_bytes();
@@ -224,16 +256,20 @@ fn restored(record: &Record) -> Reservations {
     });
     let registrants = record.registrants.iter();
     let names = record.names.iter();
-    Reservations {
+    let reservations = Reservations {
         names: names
             .filter_map(|(host, name)| Some((*host.as_bytes(), name_of(name)?)))
             .collect(),
         generation: record.generation,
-        persistent: true,
+        persistent: !record.fleeting,
         registrants: registrants
             .map(|(host, key)| (*host.as_bytes(), *key))
             .collect(),
         held,
+    };
+    Rules {
+        reservations,
+        protection: protection(record.write_protection),
     }
 }
 
@@ -273,7 +309,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let state = State::open(directory.path()).unwrap();
         let nqn: Nqn = "nqn.2014-08.org.example:sub".parse().unwrap();
-        let some = reservations(2);
+        let some = Rules {
+            reservations: reservations(2),
+            protection: Protection::None,
+        };
         for nsid in [1, 2, 3] {
             keep(&state, &nqn, nsid, Some(&some)).unwrap();
         }
@@ -284,6 +323,36 @@ mod tests {
         assert_eq!((back(2), back(3)), (None, None));
         forget(&state, nqn.as_str(), 1).unwrap();
         assert_eq!(back(1), None);
+    }
+
+    /// Write protection is kept with and without reservations. A record that an earlier version
+    /// wrote has none of it.
+    #[test]
+    fn write_protection_comes_back() {
+        let nqn: Nqn = "nqn.2014-08.org.example:sub".parse().unwrap();
+        for protection in [Protection::ByHost, Protection::ByAdministrator] {
+            for reservations in [Reservations::default(), reservations(2)] {
+                let rules = Rules {
+                    reservations,
+                    protection,
+                };
+                let text = serde_json::to_string(&record(&nqn, 1, &rules)).unwrap();
+                let kept: Record = serde_json::from_str(&text).unwrap();
+                assert_eq!(restored(&kept), rules, "{text}");
+            }
+        }
+        let earlier = format!(r#"{{"nqn":"{nqn}","nsid":1,"generation":3,"registrants":{{}}}}"#);
+        let kept: Record = serde_json::from_str(&earlier).unwrap();
+        let restored = restored(&kept);
+        assert_eq!(restored.protection, Protection::None);
+        assert!(restored.reservations.persistent);
+        assert_eq!(
+            serde_json::to_string(&kept)
+                .unwrap()
+                .matches("write")
+                .count(),
+            0
+        );
     }
 
     #[test]
