@@ -146,6 +146,23 @@ test("a volume is renamed and made thick", async ({ page, node }) => {
   await expect(page.getByRole("heading", { level: 1, name: "Volume latter" })).toBeVisible();
 });
 
+test("a volume is write protected, and that is lifted", async ({ page, node }) => {
+  await node.ask("PUT", "/v1/volumes/golden", { pool: "pool", size: "16MiB" });
+  await page.goto(`${node.url}/#/volumes/golden`);
+  await page.getByRole("button", { name: "More" }).click();
+  await page.getByRole("menuitem", { name: "Write protect", exact: true }).click();
+  const protect = page.getByRole("dialog", { name: "Write protect golden" });
+  await expect(protect).toContainText("No host writes to it");
+  await protect.getByRole("button", { name: "Protect" }).click();
+  await expect(page.getByRole("table", { name: "Properties" })).toContainText("by the administrator");
+  expect(await node.ask("GET", "/v1/volumes/golden")).toMatchObject({ write_protection: "administrator" });
+  await page.getByRole("button", { name: "More" }).click();
+  await page.getByRole("menuitem", { name: "Lift write protection" }).click();
+  await page.getByRole("dialog", { name: "Let hosts write to golden" }).getByRole("button", { name: "Lift" }).click();
+  await expect(page.getByRole("table", { name: "Properties" })).not.toContainText("by the administrator");
+  expect(await node.ask("GET", "/v1/volumes/golden")).not.toHaveProperty("write_protection");
+});
+
 test("a schedule is made, changed and deleted", async ({ page, node }) => {
   await node.ask("PUT", "/v1/volumes/scheduled", { pool: "pool", size: "16MiB" });
   await page.goto(`${node.url}/#/schedules`);

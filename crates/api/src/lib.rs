@@ -83,6 +83,6 @@ pub use status::{Counts, Status, StatusQuery};
 pub use tenant::{GRANT_COUNT_MAX, Grant, GrantUse, PoolGrant, Tenant};
 pub use token::{AuditEntry, Caller, Role, Token, TokenSpec};
 pub use volume::{
-    BlockSize, BlockSizeError, DeleteQuery, ObjectState, Volume, VolumeRename, VolumeReserve,
-    VolumeResize, VolumeRollback, VolumeSpec, WriteProtection,
+    BlockSize, BlockSizeError, DeleteQuery, ObjectState, Volume, VolumeProtect, VolumeRename,
+    VolumeReserve, VolumeResize, VolumeRollback, VolumeSpec, WriteProtection,
 };

@@ -211,6 +211,10 @@ pub struct Volume {
     /// What it may do, and what it is promised.
     #[serde(default, skip_serializing_if = "Limits::is_unlimited")]
     pub limits: Limits,
+    /// Who has it write protected, if anybody: no host writes to it then. Absent too while its pool
+    /// is not open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_protection: Option<WriteProtection>,
     /// NVMe Qualified Name of its subsystem: what a host connects to. Empty, as `uuid` is zero,
     /// while what its pool keeps about it cannot be read: `reason` says why.
     #[schema(examples("nqn.2026-11.example.flashyard:node-1:scratch"))]
@@ -249,6 +253,15 @@ pub struct VolumeReserve {
     /// True: no write of it fails for want of space from now on. False: space is taken when it is
     /// written.
     pub reserved: bool,
+}
+
+/// Whether a volume is write protected; the body of `POST /v1/volumes/{name}/protect`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VolumeProtect {
+    /// True: no host writes to it from now on, and none can change that. False: hosts may write,
+    /// whoever had it write protected.
+    pub protected: bool,
 }
 
 /// What a volume becomes again; the body of `POST /v1/volumes/{name}/rollback`.

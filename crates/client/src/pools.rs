@@ -3,8 +3,8 @@
 use api::{
     CarriedLabel, Extents, ExtentsQuery, ImportablePool, Job, List, Name, Pool, PoolImport,
     PoolSpec, PoolUsage, Replication, ReplicationSpec, Schedule, ScheduleSpec, Snapshot,
-    SnapshotGroup, SnapshotName, SnapshotSpec, Volume, VolumeRename, VolumeReserve, VolumeResize,
-    VolumeRollback,
+    SnapshotGroup, SnapshotName, SnapshotSpec, Volume, VolumeProtect, VolumeRename, VolumeReserve,
+    VolumeResize, VolumeRollback,
 };
 
 use crate::{Client, ClientError};
@@ -100,6 +100,11 @@ impl Client {
     /// Keeps space for all of a volume of a pool, or no longer.
     pub fn reserve_volume(&self, name: &Name, to: &VolumeReserve) -> Result<Volume, ClientError> {
         self.post(&format!("/v1/volumes/{name}/reserve"), to)
+    }
+
+    /// Has a volume be write protected, or no longer.
+    pub fn protect_volume(&self, name: &Name, to: &VolumeProtect) -> Result<Volume, ClientError> {
+        self.post(&format!("/v1/volumes/{name}/protect"), to)
     }
 
     /// Gives a volume of a pool another name.

@@ -1,8 +1,8 @@
 //! `flashyard volume`
 
 use api::{
-    BlockSize, Name, Size, SnapshotName, SnapshotSpec, Status, Volume, VolumeRename, VolumeReserve,
-    VolumeResize, VolumeRollback, VolumeSpec,
+    BlockSize, Name, Size, SnapshotName, SnapshotSpec, Status, Volume, VolumeProtect, VolumeRename,
+    VolumeReserve, VolumeResize, VolumeRollback, VolumeSpec, WriteProtection,
 };
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser;
@@ -78,6 +78,14 @@ pub enum Verb {
         /// The volume
         name: Name,
         /// Reserve none any more (thin): space is taken when blocks are written
+        #[arg(long)]
+        off: bool,
+    },
+    /// Write protect a volume: no host writes to it, nor can any lift that
+    Protect {
+        /// The volume
+        name: Name,
+        /// Let hosts write again, whoever had it protected
         #[arg(long)]
         off: bool,
     },
@@ -208,11 +216,7 @@ impl Verb {
             Verb::List => node
                 .output
                 .show(&client.volumes()?, |volumes| list(&volumes.items)),
-            Verb::Show { name } => {
-                let volume = client.volume(name)?;
-                let status = client.status_for(name)?;
-                node.output.show(&volume, |volume| show(volume, &status));
-            }
+            Verb::Show { name } => show_all_of(node, &client.volume(name)?)?,
             Verb::Create(create) => {
                 node.output
                     .show(&client.create_volume(&create.name, &create.spec())?, one);
@@ -250,10 +254,12 @@ impl Verb {
                 let to = VolumeReserve { reserved: !off };
                 node.output.show(&client.reserve_volume(name, &to)?, one);
             }
+            Verb::Protect { name, off } => {
+                let to = VolumeProtect { protected: !off };
+                show_all_of(node, &client.protect_volume(name, &to)?)?;
+            }
             Verb::Limit { name, bounds } => {
-                let limited = client.limit_volume(name, &bounds.limits())?;
-                let status = client.status_for(name)?;
-                node.output.show(&limited, |volume| show(volume, &status));
+                show_all_of(node, &client.limit_volume(name, &bounds.limits())?)?;
             }
             Verb::Delete { name, force } => {
                 client.delete_volume(name, *force)?;
@@ -266,6 +272,12 @@ impl Verb {
         }
         Ok(())
     }
+}
+
+fn show_all_of(node: &Node, volume: &Volume) -> Done {
+    let status = node.client.status_for(&volume.name)?;
+    node.output.show(volume, |volume| show(volume, &status));
+    Ok(())
 }
 
 fn take_snapshot(node: &Node, volume: &Name, name: &Name) -> Done {
@@ -360,6 +372,15 @@ fn list(volumes: &[Volume]) -> String {
     table(&header, volumes.iter().map(row))
 }
 
+/// Who has a volume write protected.
+fn protection(volume: &Volume) -> &'static str {
+    match volume.write_protection {
+        None => "none",
+        Some(WriteProtection::Administrator) => "by the administrator: no host can lift it",
+        Some(WriteProtection::Host) => "by a host: hosts can lift it",
+    }
+}
+
 /// One volume, and how a Linux host connects to it at each of the node's addresses.
 fn show(volume: &Volume, status: &Status) -> String {
     let connect = match volume.nqn.as_str() {
@@ -402,6 +423,7 @@ fn show(volume: &Volume, status: &Status) -> String {
             volume.replica_of.map_or("-".into(), |of| of.to_string()),
         ),
         ("limits", in_words(&volume.limits)),
+        ("write protection", protection(volume).to_owned()),
         ("nqn", volume.nqn.clone()),
         ("nsid", volume.nsid.to_string()),
         ("uuid", volume.uuid.to_string()),

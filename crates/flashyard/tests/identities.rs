@@ -47,11 +47,12 @@ fn listed_unserved(node: &Node, words: &[&str]) {
     let problems = node.client().status().unwrap().problems;
     let told = |problem: &String| words.iter().all(|word| problem.contains(word));
     assert!(problems.iter().any(told), "{problems:?}");
-    let changes: [&[&str]; 6] = [
+    let changes: [&[&str]; 7] = [
         &["volume", "deny", "demo", "any"],
         &["volume", "limit", "demo", "--iops", "1000"],
         &["volume", "resize", "demo", "64MiB"],
         &["volume", "rename", "demo", "other"],
+        &["volume", "protect", "demo"],
         &["volume", "rollback", "demo", "s"],
         &[
             "volume", "create", "demo", "--pool", "pool", "--size", "8MiB",

@@ -145,6 +145,10 @@ const THEN: &str = "
     snapshot delete p/four
     volume clone monday copy --allow plain
     volume resize copy 2MiB
+    volume protect whole
+    volume protect copy
+    volume protect looped
+    volume protect looped --off
     pool scrub p --wait
 ";
 

@@ -230,6 +230,22 @@ fn is_writing(to: &Node) -> bool {
     to.client().volume(&name("data.receiving")).is_ok()
 }
 
+/// Whoever has a replica write protected has it stay as it is; the replication says so, and goes on
+/// once that is lifted.
+#[test]
+fn a_protected_replica_stays_as_it_is() {
+    let (from, to) = (with_data(2), pair());
+    replicate(&from, &to, &[]);
+    wait_for_copy(&from, &to);
+    let before = contents(&from, "data");
+    to.answer(&["volume", "protect", "data"]);
+    write(&from, "data", vec![(0, Content::Bytes(noise(MIB, 77)))]);
+    wait_for_problem(&from, "volume data is write protected");
+    assert!(replica(&to) == Some(before), "the replica has changed");
+    to.answer(&["volume", "protect", "data", "--off"]);
+    wait_for_copy(&from, &to);
+}
+
 /// A change of a replication begins a copy, also where one is being made as it was before.
 #[test]
 fn a_change_during_a_copy_is_copied_for_once_that_has_ended() {

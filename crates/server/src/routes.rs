@@ -177,6 +177,7 @@ fn of_snapshots(router: OpenApiRouter<Arc<Control>>) -> OpenApiRouter<Arc<Contro
     router
         .routes(routes!(snapshots::resize))
         .routes(routes!(snapshots::reserve))
+        .routes(routes!(volumes::protect))
         .routes(routes!(snapshots::rename))
         .routes(routes!(snapshots::rollback))
         .routes(routes!(snapshots::promote))

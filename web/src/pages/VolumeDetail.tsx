@@ -96,6 +96,7 @@ function useProperties(volume: Volume): [string, ReactNode][] {
     ["Unique", held == null ? "-" : bytes(held)],
     ["Block size", `${volume.block_bytes} bytes`],
     ["Tenant", volume.tenant ?? "-"],
+    ["Write protection", { administrator: "by the administrator", host: "by a host", none: "none" }[volume.write_protection ?? "none"]],
     ["Provisioning", volume.pool ? (volume.reserved ? "thick: space is reserved" : "thin") : "-"],
     ...(volume.replica_of ? [["Replica of", <Code key="replica">{volume.replica_of}</Code>] as [string, ReactNode]] : []),
     ...replications.map(({ name, to, standing }): [string, ReactNode] => (

@@ -13,7 +13,7 @@ import { useChange } from "./useChange";
 type Volume = Schemas["Volume"];
 
 export type Asking =
-  | { what: "resize" | "snapshot" | "delete" | "rename" | "reserve" | "promote" }
+  | { what: "resize" | "snapshot" | "delete" | "rename" | "reserve" | "protect" | "promote" }
   | { what: "clone" | "rollback" | "forget"; snapshot: string };
 
 /** The buttons of what can be done to a volume. */
@@ -23,15 +23,14 @@ export function VolumeActions({ volume, ask }: { volume: Volume; ask: (asking: A
       {volume.replica_of && <Button onClick={() => ask({ what: "promote" })}>Promote</Button>}
       {volume.pool && <Button variant="default" onClick={() => ask({ what: "resize" })}>Resize</Button>}
       {volume.pool && <Button variant="default" onClick={() => ask({ what: "snapshot" })}>Snapshot</Button>}
-      {volume.pool && (
-        <Menu>
-          <Menu.Target><Button variant="default">More</Button></Menu.Target>
-          <Menu.Dropdown>
-            <Menu.Item onClick={() => ask({ what: "rename" })}>Rename</Menu.Item>
-            <Menu.Item onClick={() => ask({ what: "reserve" })}>{volume.reserved ? "Make thin" : "Make thick"}</Menu.Item>
-          </Menu.Dropdown>
-        </Menu>
-      )}
+      <Menu>
+        <Menu.Target><Button variant="default">More</Button></Menu.Target>
+        <Menu.Dropdown>
+          {volume.pool && <Menu.Item onClick={() => ask({ what: "rename" })}>Rename</Menu.Item>}
+          {volume.pool && <Menu.Item onClick={() => ask({ what: "reserve" })}>{volume.reserved ? "Make thin" : "Make thick"}</Menu.Item>}
+          <Menu.Item onClick={() => ask({ what: "protect" })}>{volume.write_protection ? "Lift write protection" : "Write protect"}</Menu.Item>
+        </Menu.Dropdown>
+      </Menu>
       <Button color="red" variant="light" onClick={() => ask({ what: "delete" })}>Delete</Button>
     </>
   );
@@ -44,6 +43,7 @@ export function VolumeQuestion({ volume, asking, close }: { volume: Volume; aski
     case "snapshot": return <TakeSnapshot volume={volume.name} close={close} />;
     case "rename": return <Rename volume={volume.name} close={close} />;
     case "reserve": return <Reserve volume={volume} close={close} />;
+    case "protect": return <Protect volume={volume} close={close} />;
     case "clone": return volume.pool
       ? <CreateVolume snapshot={{ pool: volume.pool, name: asking.snapshot }} close={close} />
       : null;
@@ -75,6 +75,21 @@ function Reserve({ volume, close }: { volume: Volume; close: () => void }) {
         {thick
           ? `Space for all of its ${bytes(volume.capacity_bytes)} is taken from the pool's free space, so that its writes never lack any.`
           : "Its unused space is free for others again. When the pool is full, its writes fail like those of all thin volumes."}
+      </Consequence>
+    </FormModal>
+  );
+}
+
+function Protect({ volume, close }: { volume: Volume; close: () => void }) {
+  const on = !volume.write_protection;
+  return (
+    <FormModal title={on ? `Write protect ${volume.name}` : `Let hosts write to ${volume.name}`} verb={on ? "Protect" : "Lift"} close={close} fields={[]}
+      done={() => `Volume ${volume.name} is ${on ? "write protected" : "write protected no more"}`}
+      ask={() => answer(node.POST("/v1/volumes/{name}/protect", { params: { path: { name: volume.name } }, body: { protected: on } }))}>
+      <Consequence>
+        {on
+          ? "No host writes to it from now on, and none can lift that. Writes of mounted file systems fail: unmount them first, or mount them read-only."
+          : "Every host that sees it may write again."}
       </Consequence>
     </FormModal>
   );

@@ -83,6 +83,7 @@ pub const COMMANDS: &[(&str, Shows)] = &[
     ("volume allow v{n} g{n}", Answer),
     ("volume deny v{n} g{n}", Answer),
     ("volume reserve v{n}", Answer),
+    ("volume protect v{n} --off", Answer),
     ("volume limit v{n} --iops 1000", Answer),
     ("volume snapshot v{n} s{n}", Answer),
     ("snapshot list", Answer),

@@ -1,5 +1,5 @@
-//! Hosts that register with volumes and reserve them. A host's name, identifier and key come from
-//! its number.
+//! Hosts that register with volumes, reserve them and have them write protected. A host's name,
+//! identifier and key come from its number.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
@@ -10,10 +10,11 @@ use api::Volume;
 use block::Buffer;
 use initiator::{ConnectOptions, Controller, Data, Error};
 use nvme::command::ReadWrite;
+use nvme::feature::{Feature, Features};
 use nvme::reservation::{
     EXTENDED, Keys, Registrant, ReportHeader, Reservation, ReservationType, action,
 };
-use nvme::{IoOpcode, SglDescriptor, Status, SubmissionEntry};
+use nvme::{AdminOpcode, IoOpcode, SglDescriptor, Status, SubmissionEntry};
 use reactor::{Reactor, ReactorConfig};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
@@ -176,6 +177,17 @@ pub async fn access(controller: &Controller, nsid: u32, opcode: IoOpcode) -> Sta
         _ => Data::Out(Buffer::zeroed(4096)),
     };
     submit(controller, entry, data).await.1
+}
+
+/// Asks for write protection of a namespace, or that it is lifted.
+pub async fn protect(controller: &Controller, nsid: u32, on: bool) -> Status {
+    let opcode = AdminOpcode::SET_FEATURES.0;
+    let entry = SubmissionEntry::new(opcode, nsid, SglDescriptor::transport(0));
+    let mut command = *Features::of(&entry);
+    command.feature = Feature::WRITE_PROTECTION;
+    command.value = u32::from(on).into();
+    let (_, completion) = controller.admin(*command.entry(), Data::None).await;
+    completion.unwrap().status().code()
 }
 
 pub fn volume(node: &Node, of: &str) -> Volume {

@@ -3,6 +3,7 @@
 pub(super) mod copies;
 pub(super) mod kept;
 pub(super) mod pool_volumes;
+pub(super) mod protection;
 pub(super) mod room;
 pub(super) mod schedules;
 pub(super) mod serving;
@@ -479,6 +480,7 @@ pub(super) fn shown(name: &Name, entry: &VolumeEntry) -> Volume {
         tenant: record.tenant.clone(),
         replica_of: record.replica_of,
         limits: record.limits,
+        write_protection: None,
         nqn: record.nqn.clone(),
         nsid: record.nsid,
         uuid: record.uuid,

@@ -1,7 +1,9 @@
 //! How [`Control`](super::Control) says what is found and what is refused.
 
 use api::{ErrorBody, ErrorCode, Name};
-use node::{EmulatedError, NodeError, Nqn, NvmeError, OpenError, PoolError, TargetError};
+use node::{
+    EmulatedError, NodeError, NotInForce, Nqn, NvmeError, OpenError, PoolError, TargetError, Unkept,
+};
 use ssd::{NamespaceError, ProfileError};
 
 /// Something is not done since what it is done to has users.
@@ -55,6 +57,7 @@ pub(in crate::control) fn refused(error: &NodeError) -> ErrorBody {
             ErrorCode::AlreadyExists
         }
         NodeError::Flush { .. } => ErrorCode::NotReady,
+        NodeError::Unprotected { reason, .. } => unprotected(reason),
         NodeError::Target(TargetError::TooManyGroups(_)) => ErrorCode::OutOfSpace,
         NodeError::Pool { error, message } => return pool_refused(error, message),
         NodeError::Open { .. } => return ErrorBody::invalid("path", error.to_string()),
@@ -68,6 +71,18 @@ pub(in crate::control) fn refused(error: &NodeError) -> ErrorBody {
         _ => ErrorCode::Internal,
     };
     ErrorBody::new(code, error.to_string())
+}
+
+/// Why the write protection of a volume is not what it should be.
+fn unprotected(reason: &NotInForce) -> ErrorCode {
+    match reason {
+        NotInForce::Unserved => ErrorCode::NotFound,
+        NotInForce::Unkept(Unkept::NoRoom) => ErrorCode::OutOfSpace,
+        NotInForce::Refused(_)
+        | NotInForce::Unkept(Unkept::Failed(_))
+        | NotInForce::Late
+        | NotInForce::Unflushed(_) => ErrorCode::NotReady,
+    }
 }
 
 fn pool_refused(error: &PoolError, message: &str) -> ErrorBody {

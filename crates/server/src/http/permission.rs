@@ -81,7 +81,7 @@ fn open_to_tenants(tenant: &Name, method: &Method, segments: &[&str], subject: &
                 "v1",
                 "volumes",
                 _,
-                "resize" | "reserve" | "rename" | "rollback" | "promote",
+                "resize" | "reserve" | "protect" | "rename" | "rollback" | "promote",
             ],
             Subject::Owned(..),
         ) => true,
@@ -191,6 +191,7 @@ mod tests {
             "/v1/volumes/v/resize",
             "/v1/volumes/v/rollback",
             "/v1/volumes/v/reserve",
+            "/v1/volumes/v/protect",
             "/v1/volumes/v/promote",
             "/v1/snapshots",
         ] {

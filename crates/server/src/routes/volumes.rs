@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use api::{Caller, DeleteQuery, ErrorBody, List, Name, PageQuery, Volume, VolumeSpec};
+use api::{
+    Caller, DeleteQuery, ErrorBody, List, Name, PageQuery, Volume, VolumeProtect, VolumeSpec,
+};
 use axum::Extension;
 use axum::Json;
 use axum::extract::State;
@@ -61,6 +63,18 @@ pub async fn delete(
     let asker = caller.tenant.as_ref();
     control.delete_volume(asker, &name, force).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Write protect a volume against every host, or lift that; connected hosts are told
+#[utoipa::path(post, path = "/v1/volumes/{name}/protect", operation_id = "protect_volume",
+    params(("name" = Name, Path)), request_body = VolumeProtect,
+    responses((status = OK, body = Volume), (status = "default", body = ErrorBody)))]
+pub async fn protect(
+    State(control): State<Arc<Control>>,
+    Named(name): Named,
+    Body(to): Body<VolumeProtect>,
+) -> Answer<Volume> {
+    Ok(Json(control.protect_volume(&name, to).await?))
 }
 
 /// Let a host, or `any`, see the volume

@@ -1,4 +1,5 @@
-//! Reservations with nvme-cli: two hosts, one after the other, and a node that is killed between.
+//! Reservations and write protection with nvme-cli: two hosts, one after the other, and a node that
+//! is killed between.
 //! What nvme-cli 2 calls `regctl` is `regstrnt` for nvme-cli 3.
 
 use vm::{Guest, Node};
@@ -77,6 +78,52 @@ pub fn scenario(guest: &mut Guest, mut node: Node) {
     );
     connect(guest, &node, FIRST);
     guest.check("and everybody may write", &write);
+    write_protection(guest, &mut node, &write);
+}
+
+/// A host protects a namespace, and the kernel makes its disk read-only, through a kill of the node
+/// too. What the administrator protects the host does not lift.
+fn write_protection(guest: &mut Guest, node: &mut Node, write: &str) {
+    let nqn = node.shared().to_owned();
+    let feature =
+        |verb: &str| format!("nvme {verb} $(nvme-device {nqn}) --namespace-id=1 --feature-id=0x84");
+    let set = |value: u8| format!("{} --value={value}", feature("set-feature"));
+    let is = |value: u8| {
+        format!(
+            "{} | grep -q -i -E 'value: ?(0x)?0*{value}$'",
+            feature("get-feature")
+        )
+    };
+    let read_only = |flag: u8| format!("[ $(blockdev --getro $(nvme-device {nqn} 1)) = {flag} ]");
+    guest.check(
+        "the first host write protects the namespace",
+        &format!(
+            "
+            nvme id-ctrl $(nvme-device {nqn}) | grep -q -E 'nwpc *: (0x)?1$'
+            {}
+            {}
+            {}",
+            is(0),
+            set(1),
+            is(1)
+        ),
+    );
+    guest.eventually("its disk is read-only", 20, &read_only(1));
+    guest.refused("nobody writes", write, "");
+    node.kill().expect("the node runs");
+    node.restart().expect("the node comes back");
+    guest.eventually("it is so after the node was killed", 60, &is(1));
+    guest.check("and lifts that", &set(0));
+    guest.eventually("its disk is writable", 20, &read_only(0));
+    guest.check("it writes", write);
+    node.command("volume protect four")
+        .expect("the node protects it");
+    guest.eventually("its disk is read-only again", 20, &read_only(1));
+    guest.refused("the host does not lift that", &set(0), "");
+    node.command("volume protect four --off")
+        .expect("the node lifts it");
+    guest.eventually("its disk is writable again", 20, &read_only(0));
+    guest.check("it writes again", write);
 }
 
 fn connect(guest: &mut Guest, node: &Node, host: &str) {

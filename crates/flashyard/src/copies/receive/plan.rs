@@ -209,6 +209,13 @@ fn on_base(
             volume.name
         )));
     }
+    if volume.write_protection.is_some() {
+        return Err(CopyError::Refused(format!(
+            "volume {0} is write protected; allowed: once that is lifted (volume protect {0} \
+             --off)",
+            volume.name
+        )));
+    }
     let pool = volume.pool.as_ref();
     if let Some(asked) = &receive.pool
         && Some(asked) != pool

@@ -178,6 +178,8 @@ impl Control {
         let bytes = to.size.in_blocks().bytes();
         let before = identified(&objects, name)?.record.capacity_bytes;
         if self.check_shrink(&objects, asker, name, bytes, to.allow_shrink)? {
+            let unprotected = self.check_unprotected(&objects, name).await;
+            unprotected.map_err(|error| error.at("size".to_owned()))?;
             let users = self
                 .users(&objects, &identified(&objects, name)?.record)
                 .await?;
@@ -344,6 +346,7 @@ impl Control {
         let mut objects = self.objects.change().await;
         let (pool, id) = changeable(&objects, name)?;
         replicas::check_is(&objects, name, to.replica_of)?;
+        self.check_unprotected(&objects, name).await?;
         let snapshot = self.snapshot_in(&objects, asker, &to.snapshot, Some(&pool));
         let (found_in, info) = snapshot.await?;
         if found_in != pool {

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::{Name, ObjectState, Volume};
-use node::{SnapshotInfo, VolumeId, VolumeInfo};
+use node::{Protection, SnapshotInfo, VolumeId, VolumeInfo};
+use uuid::Uuid;
 
 use crate::control::pools::why_offline;
 use crate::control::{Control, Objects, VolumeEntry, volumes};
+use crate::rules::in_words;
 use crate::state::Place;
 
 /// What pools told of some volumes. For one answer: it does not follow what changes.
@@ -15,6 +17,8 @@ pub(in crate::control) struct Told {
     objects: Arc<Objects>,
     /// Nothing of a pool that is not open.
     pools: BTreeMap<Name, OfPool>,
+    /// Of volumes that are write protected, by their identities.
+    protections: BTreeMap<Uuid, Protection>,
 }
 
 /// What one pool told.
@@ -44,13 +48,14 @@ impl Control {
 }
 
 impl Told {
-    /// Asks the pools of these volumes.
+    /// Asks the pools of these volumes, and who has these write protected.
     pub(in crate::control) async fn of(
         control: &Control,
         entries: impl IntoIterator<Item = &VolumeEntry>,
     ) -> Told {
+        let entries: Vec<&VolumeEntry> = entries.into_iter().collect();
         let mut wanted = BTreeMap::<Name, Vec<VolumeId>>::new();
-        for entry in entries {
+        for entry in &entries {
             let Place::Pool { name, volume } = &entry.record.place else {
                 continue;
             };
@@ -70,9 +75,16 @@ impl Told {
             };
             pools.insert(pool, of_pool);
         }
+        // A node that is stopping knows of none.
+        let protections = control.protections(&entries).await.unwrap_or_default();
+        let uuids = entries.iter().map(|entry| entry.record.uuid);
+        let known = uuids.zip(protections);
         Told {
             objects: control.objects.seen(),
             pools,
+            protections: known
+                .filter(|(_, protection)| *protection != Protection::None)
+                .collect(),
         }
     }
 
@@ -88,6 +100,8 @@ impl Told {
     /// One of the volumes as clients see it.
     fn shown(&self, name: &Name, entry: &VolumeEntry) -> Volume {
         let mut volume = volumes::shown(name, entry);
+        let protection = self.protections.get(&entry.record.uuid);
+        volume.write_protection = protection.copied().and_then(in_words);
         let Place::Pool {
             name: pool,
             volume: id,
