@@ -13,6 +13,7 @@ mod identity;
 mod kernel;
 mod keyring;
 mod news;
+mod protection;
 mod ring;
 mod standing;
 mod state;
@@ -387,6 +388,7 @@ fn serve_apart(
         let device = tools::attach_loop(&file, block_bytes)?;
         // The volume may have grown while the disk was made.
         tools::grow_loops(&file)?;
+        protection::follow(&mount)?;
         Ok((device, requests))
     });
     match looped {

@@ -470,3 +470,41 @@ fn a_size_that_changed_meanwhile_is_seen_and_a_disk_never_shrinks() {
     wait_until("the disk grows", || disk.bytes() == 192 * MIB);
     disk.detach();
 }
+
+/// A disk is read-only while its volume is write protected, be that said while its host is
+/// connected, while it cannot be told, or before it attaches.
+#[test]
+fn a_disk_is_read_only_while_its_volume_is_write_protected() {
+    let mut disk = Disk::new(true, "4096", "64MiB");
+    let protect = |disk: &Disk, more: &[&str]| {
+        let verb = ["volume", "protect", "data"];
+        disk.node.answer(&[&verb[..], more].concat());
+    };
+    let is_read_only = |disk: &Disk| disk.told("ro") == 1;
+    write(&disk, 0, &pattern(MIB));
+    assert!(!is_read_only(&disk));
+    protect(&disk, &[]);
+    wait_until("the disk is read-only", || is_read_only(&disk));
+    let device = File::options().write(true).open(&disk.device);
+    let written = device.and_then(|device| device.write_at(&[0; 4096], 0));
+    assert!(written.is_err(), "{written:?}");
+    assert!(read(&disk, 0, MIB as usize) == pattern(MIB));
+    disk.detach();
+    let device = disk.attachment("attach", &["--method", "fuse"]);
+    disk.device = device.trim().into();
+    assert!(is_read_only(&disk), "from the first instant");
+    // The node is away while it is lifted, as far as the host can tell.
+    disk.node.kill();
+    disk.node.start();
+    protect(&disk, &["--off"]);
+    wait_until("the disk is writable", || !is_read_only(&disk));
+    write(&disk, MIB, &pattern(MIB));
+    wait_until("it is told", || {
+        disk.log().contains("write protected no more")
+    });
+    disk.detach();
+    let device = disk.attachment("attach", &["--method", "fuse"]);
+    disk.device = device.trim().into();
+    assert!(!is_read_only(&disk));
+    disk.detach();
+}

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use block::{BlockDevice, BlockRange, Buffer, Durability, Geometry, IoError, Lba, write_joined};
 use nvme::command::{ReadWrite, control};
-use nvme::identify::{Cns, ControllerData, NamespaceData, NvmControllerData, dlfeat, nsfeat, oncs};
+use nvme::identify::{
+    Cns, ControllerData, NamespaceData, NvmControllerData, dlfeat, nsattr, nsfeat, oncs,
+};
 use nvme::{IoOpcode, SglDescriptor, Status, SubmissionEntry};
 use reactor::{Instant, now, sleep};
 use zerocopy::FromBytes;
@@ -39,6 +41,8 @@ pub struct Namespace {
     controller: Controller,
     namespace_id: u32,
     geometry: Rc<Cell<Geometry>>,
+    /// NSATTR said so when the controller was last asked.
+    write_protected: Rc<Cell<bool>>,
     limits: Limits,
     /// Where the controller copies.
     copy_limits: Option<CopyLimits>,
@@ -69,6 +73,7 @@ impl Namespace {
             controller,
             namespace_id,
             geometry,
+            write_protected: Rc::new(Cell::new(is_protected(data))),
             limits,
             copy_limits: CopyLimits::of(data, &identified),
             unready_since: Rc::default(),
@@ -94,7 +99,13 @@ impl Namespace {
         Some((waited, !waits))
     }
 
-    /// Asks the controller for the size again; a namespace may grow.
+    /// Whether the controller refuses writes, with [`IoError::WriteProtected`], as far as it was
+    /// asked.
+    pub fn is_write_protected(&self) -> bool {
+        self.write_protected.get()
+    }
+
+    /// Asks the controller again for the size and whether it refuses writes; a namespace may grow.
     ///
     /// # Errors
     /// [`Error`] when it cannot be asked, or the namespace is no longer what it was.
@@ -107,6 +118,7 @@ impl Namespace {
             .filter(|now| now.block_bytes == before.block_bytes)
             .ok_or(Error::Namespace(self.namespace_id))?;
         self.geometry.set(now);
+        self.write_protected.set(is_protected(data));
         Ok(now)
     }
 
@@ -337,6 +349,10 @@ async fn namespace_data(controller: &Controller, namespace_id: u32) -> Result<Bu
 
 fn parse(bytes: &[u8]) -> Result<&NamespaceData, Error> {
     NamespaceData::ref_from_bytes(bytes).map_err(|_| Error::Nonsense("Identify Namespace data"))
+}
+
+fn is_protected(data: &NamespaceData) -> bool {
+    data.attributes & nsattr::WRITE_PROTECTED != 0
 }
 
 fn geometry_of(data: &NamespaceData, controller: &ControllerData) -> Option<Geometry> {

@@ -11,10 +11,10 @@ use initiator::{ConnectOptions, Controller, Endpoint, Namespace, Reconnect, Targ
 use reactor::{Reactor, ReactorConfig};
 
 use super::channel;
-use super::file_system::{FILE, Mounted};
+use super::file_system::Mounted;
 use super::ring::{self, Served};
 use super::state::{Requests, joined};
-use super::{growth, news};
+use super::{growth, news, protection};
 use crate::output;
 
 /// Commands in flight on the one queue.
@@ -67,8 +67,13 @@ pub fn serve(
         let news = async move { news::tell(told, told_of, &standing).await };
         let news = reactor::spawn(news);
         let _news = news.cancel_on_drop();
+        let protected = namespace.is_write_protected();
+        protection::set(&mount, protected).map_err(|error| BridgeError::Mount {
+            mount: mount.clone(),
+            source: io::Error::other(error),
+        })?;
         let namespace = Rc::new(namespace);
-        let following = growth::follow(&namespace, mount.join(FILE));
+        let following = growth::follow(&namespace, mount.clone());
         let served = serve_at(&mount, config.wide_entries, namespace, ready).await;
         drop(following);
         controller.disconnect().await;

@@ -253,6 +253,7 @@ impl Place {
         let _ = fs::remove_file(self.with("json"));
         let _ = fs::remove_file(self.log());
         let _ = fs::remove_file(self.standing());
+        let _ = fs::remove_file(self.with("protected"));
         let _ = fs::remove_dir(self.mount());
         let _ = fs::remove_file(self.with("lock"));
     }

@@ -121,6 +121,15 @@ pub fn grow_loops(file: &Path) -> Result<(), AttachError> {
     Ok(())
 }
 
+/// Makes the loop devices over `file` read-only, or writable.
+pub fn protect_loops(file: &Path, protected: bool) -> Result<(), AttachError> {
+    let option = if protected { "--setro" } else { "--setrw" };
+    for device in loops_over(file)? {
+        run("blockdev", &[option, &device.display().to_string()])?;
+    }
+    Ok(())
+}
+
 /// Ends a loop device that nobody uses.
 pub fn detach_loop(device: &Path) -> Result<(), AttachError> {
     run("losetup", &["--detach", &device.display().to_string()]).map(drop)
