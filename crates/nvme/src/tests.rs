@@ -5,8 +5,8 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 use crate::command::{CrossControllerReset, ReadWrite, sgl};
 use crate::event::AsyncEvent;
 use crate::fabrics::{Connect, ConnectData, Property, PropertyOffset};
-use crate::feature::HostBehaviour;
-use crate::identify::{ControllerData, NamespaceData};
+use crate::feature::{Feature, Features, HostBehaviour, ProtectionState};
+use crate::identify::{ControllerData, IndependentNamespaceData, NamespaceData, nsattr, nwpc};
 use crate::log::{
     CROSS_RESETS_LOGGED_MAX, CrossResetEntry, CrossResetHeader, CrossResetState, GetLogPage,
     LogPage, cross_reset_flags,
@@ -434,4 +434,28 @@ fn invalid_headers_name_the_field() {
             "{what}"
         );
     }
+}
+
+/// NVMe 2.0 §5.17.2.1, §5.17.2.8 and §5.27.1.28: NWPC, NSATTR and the feature.
+#[test]
+fn write_protection_is_where_the_specification_has_it() {
+    let mut controller = ControllerData::new_zeroed();
+    controller.write_protection = nwpc::WRITE_PROTECT;
+    assert_eq!(controller.as_bytes()[531], 1);
+    let mut namespace = NamespaceData::new_zeroed();
+    namespace.attributes = nsattr::WRITE_PROTECTED;
+    assert_eq!(namespace.as_bytes()[99], 1);
+    let mut independent = IndependentNamespaceData::new_zeroed();
+    independent.attributes = nsattr::WRITE_PROTECTED;
+    assert_eq!(independent.as_bytes()[8], 1);
+    let entry = SubmissionEntry::new(AdminOpcode::SET_FEATURES.0, 7, SglDescriptor::transport(0));
+    let mut set = *Features::of(&entry);
+    set.feature = Feature::WRITE_PROTECTION;
+    set.value = ProtectionState::WRITE_PROTECT.0.into();
+    let bytes = set.as_bytes();
+    assert_eq!((bytes[4], bytes[40], bytes[44]), (7, 0x84, 1));
+    // The other bits are reserved.
+    let states = [0, 1, 2, 3].map(|state| ProtectionState::from_value(state | 0xffff_fff8));
+    assert_eq!(states.map(|state| state.0), [0, 1, 2, 3]);
+    assert_eq!(Status::NAMESPACE_WRITE_PROTECTED.0, 0x20);
 }

@@ -1,6 +1,7 @@
 //! What a host can ask of a controller: discovery, identify, features, events, raw commands.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use access::AllowedHosts;
@@ -10,6 +11,7 @@ use nvme::event::AsyncEvent;
 use nvme::feature::Feature;
 use nvme::log::{LogPage, SubsystemType};
 use nvme::{IoOpcode, SglDescriptor, Status, SubmissionEntry};
+use nvme_target::rules::Protection;
 
 use crate::{SUBSYSTEM, Server, memory, options, simulate};
 
@@ -123,6 +125,51 @@ fn events_arrive_and_a_grown_namespace_is_seen() {
             .await
             .unwrap();
         assert_eq!(geometry.block_count, 64);
+    });
+}
+
+/// A host hears that a namespace is write protected, sees it when it asks, and what it writes fails
+/// so.
+#[test]
+fn a_namespace_says_when_it_is_write_protected() {
+    simulate(6, async {
+        let server = Server::memory(4096, 64);
+        let keeper = Arc::new(|_: &_, _, _| Box::pin(async { Ok(()) }) as _);
+        server.target.keep_rules(keeper);
+        let controller = server.connect(options()).await;
+        let namespace = controller.namespace(1).await.unwrap();
+        let block = || Buffer::copy_of(&[7; 4096]);
+        for (protection, expected) in [
+            (Protection::None, Ok(())),
+            (Protection::ByAdministrator, Err(IoError::WriteProtected)),
+            (Protection::None, Ok(())),
+        ] {
+            let before = namespace.is_write_protected();
+            let nqn = SUBSYSTEM.parse().unwrap();
+            let protected = server.target.protect(&nqn, 1, protection).await;
+            protected.unwrap();
+            let is_protected = protection != Protection::None;
+            if is_protected != before {
+                let event = controller.next_event().await;
+                assert_eq!(event, Some(AsyncEvent::NAMESPACE_CHANGED));
+                let page = LogPage::CHANGED_NAMESPACES;
+                let list = controller.log_page(page, u32::MAX, 0, 4096).await;
+                assert_eq!(list.unwrap()[..4], 1_u32.to_le_bytes());
+            }
+            namespace.refresh().await.unwrap();
+            assert_eq!(namespace.is_write_protected(), is_protected);
+            let written = namespace.write(Lba(3), block(), Durability::Durable);
+            assert_eq!(written.await.1, expected);
+            let range = BlockRange::new(Lba(4), 1);
+            let cached = Durability::Cached;
+            assert_eq!(namespace.write_zeroes(range, cached).await, expected);
+            assert_eq!(namespace.deallocate(range).await, expected);
+            namespace.flush().await.unwrap();
+            let (read, result) = namespace.read(Lba(3), Buffer::zeroed(4096)).await;
+            assert_eq!((result, read[0]), (Ok(()), 7));
+        }
+        let anew = controller.namespace(1).await.unwrap();
+        assert!(!anew.is_write_protected());
     });
 }
 
