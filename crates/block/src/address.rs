@@ -38,6 +38,12 @@ impl BlockRange {
     pub fn end(&self) -> Option<Lba> {
         self.start.checked_add(self.blocks)
     }
+
+    /// True when two runs have a block in common; an empty one has none.
+    pub fn overlaps(&self, other: BlockRange) -> bool {
+        let end = |range: &BlockRange| range.start.0.saturating_add(range.blocks);
+        self.start.max(other.start).0 < end(self).min(end(&other))
+    }
 }
 
 /// What a device is: fixed from the moment it is opened, except that it may grow.
@@ -137,6 +143,22 @@ impl Geometry {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn runs_overlap_that_have_a_block_in_common() {
+        let run = |start: u64, blocks: u64| BlockRange::new(Lba(start), blocks);
+        for (one, other, expected) in [
+            (run(0, 4), run(4, 4), false),
+            (run(0, 5), run(4, 4), true),
+            (run(2, 1), run(0, 8), true),
+            (run(2, 0), run(0, 8), false),
+            (run(0, 0), run(0, 0), false),
+            (run(u64::MAX - 1, 9), run(0, u64::MAX), true),
+        ] {
+            assert_eq!(one.overlaps(other), expected, "{one:?} {other:?}");
+            assert_eq!(other.overlaps(one), expected, "{other:?} {one:?}");
+        }
+    }
 
     #[test]
     fn a_geometry_refuses_impossible_sizes() {

@@ -16,7 +16,7 @@ use qos::Direction;
 use reactor::sync::Notify;
 
 use crate::errors::Failure;
-use crate::in_flight::{Entered, overlap};
+use crate::in_flight::Entered;
 use crate::io::{GONE, IoQueue, durability};
 use crate::namespace::Namespace;
 use crate::pace::Pass;
@@ -247,7 +247,7 @@ impl<D: BlockDevice + 'static> IoQueue<D> {
         }
         let overlaps = |source: &SourceRange| {
             let place = place(nsid, (source, format));
-            place.nsid == nsid && overlap(place.range, range)
+            place.nsid == nsid && place.range.overlaps(range)
         };
         if format == CopyFormat::NAMED && sources.iter().any(overlaps) {
             return Err(Status::OVERLAPPING_RANGE.do_not_retry());

@@ -41,7 +41,7 @@ impl InFlight {
         while self
             .locked
             .get()
-            .is_some_and(|locked| overlap(locked, range))
+            .is_some_and(|locked| locked.overlaps(range))
         {
             self.unlocked.notified().await;
         }
@@ -130,10 +130,4 @@ impl Drop for Locked<'_> {
         self.in_flight.locked.set(None);
         self.in_flight.unlocked.notify_all();
     }
-}
-
-/// True when two ranges have a block in common.
-pub(crate) fn overlap(one: BlockRange, other: BlockRange) -> bool {
-    let end = |range: BlockRange| range.start.0.saturating_add(range.blocks);
-    one.start.0 < end(other) && other.start.0 < end(one)
 }

@@ -70,7 +70,7 @@ impl Namespace {
         if !self.geometry().contains(written) {
             return Err(IoError::OutOfRange);
         }
-        let overlap = |source: &CopySource| is_own(source) && overlaps(source.range, written);
+        let overlap = |source: &CopySource| is_own(source) && source.range.overlaps(written);
         if sources.iter().any(overlap) {
             return Err(IoError::InvalidRequest);
         }
@@ -112,9 +112,4 @@ impl Namespace {
         let data = Data::Out(Buffer::copy_of(ranges.as_bytes()));
         self.run(*command.entry(), data).await.1
     }
-}
-
-fn overlaps(one: BlockRange, other: BlockRange) -> bool {
-    let end = |range: BlockRange| range.start.0.saturating_add(range.blocks);
-    one.blocks > 0 && one.start.0 < end(other) && other.start.0 < end(one)
 }
