@@ -198,13 +198,23 @@ fn committed_results_are_answered_as_far_as_they_go() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results");
     for (name, standings) in [
         ("namespace", &[Standing::Modelled, Standing::Modelled][..]),
-        ("raid6", &[Standing::NotCompared; 3]),
+        (
+            "raid6",
+            &[Standing::Settled, Standing::Settled, Standing::NotCompared],
+        ),
         (
             "network",
             &[Standing::Settled, Standing::NotCompared, Standing::Settled],
         ),
         ("cassandra", &[Standing::NotCompared; 2]),
-        ("tpcc", &[Standing::NotCompared; 3]),
+        (
+            "tpcc",
+            &[
+                Standing::NotCompared,
+                Standing::NotCompared,
+                Standing::Settled,
+            ],
+        ),
     ] {
         let results = Results::load(&folder.join(format!("{name}.json"))).unwrap();
         let found = answered(&results.plan().unwrap(), &results);
