@@ -2,16 +2,18 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "support/mirror.rs"]
+mod mirror;
 #[path = "support/reserving.rs"]
 mod reserving;
 mod support;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use api::Volume;
+use mirror::{add_drive, create, file, moved, with_a_pool};
 use nvme::reservation::ReservationType;
 use nvme::{IoOpcode, Status};
 use reserving::{
@@ -26,31 +28,6 @@ const REGISTRANT: u8 = 2;
 const STRANGER: u8 = 3;
 
 const KINDS: [ReservationType; 6] = ReservationType::ALL;
-
-fn file(node: &Node, drive: &str) -> PathBuf {
-    node.path().canonicalize().unwrap().join(drive)
-}
-
-fn add_drive(node: &Node, drive: &str) {
-    let path = file(node, drive);
-    let add = ["drive", "add", drive, path.to_str().unwrap()];
-    node.answer(&[&add[..], &["--size", "16MiB"]].concat());
-}
-
-fn create(node: &Node, volume: &str, place: &[&str]) {
-    let create = ["volume", "create", volume, "--allow", "any"];
-    node.answer(&[&create[..], place].concat());
-}
-
-/// A node with a mirror of the drives a and b.
-fn with_a_pool(settings: &str) -> Node {
-    let node = Node::configured(settings);
-    for drive in ["a", "b"] {
-        add_drive(&node, drive);
-    }
-    node.answer(&["pool", "create", "p", "--level", "raid1", "--drives", "a,b"]);
-    node
-}
 
 /// The volumes of each kind, one for each type of a reservation.
 fn names(kind: &str) -> Vec<String> {
@@ -223,14 +200,7 @@ fn every_type_holds_on_every_kind_of_volume_whatever_happens() {
 
     // The same drives in another node, under other names, and the pool under another.
     told.retain(|(of, _)| pooled(of));
-    node.answer(&["pool", "export", "p"]);
-    let files = ["a", "b"].map(|drive| file(&node, drive));
-    node.kill();
-    let mut other = Node::configured("[node]\nname = \"other\"\n");
-    for (called, file) in ["x", "y"].iter().zip(&files) {
-        other.answer(&["drive", "add", called, file.to_str().unwrap()]);
-    }
-    other.answer(&["pool", "import", "p", "--as", "q"]);
+    let mut other = moved(&mut node);
     for (of, _) in &mut told {
         of.pool = Some(name("q"));
     }

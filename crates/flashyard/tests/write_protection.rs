@@ -3,16 +3,18 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "support/mirror.rs"]
+mod mirror;
 #[path = "support/reserving.rs"]
 mod reserving;
 mod support;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use api::{Volume, WriteProtection};
+use mirror::{add_drive, create, file, moved, with_a_pool};
 use nvme::identify::{Cns, NamespaceData, nsattr};
 use nvme::{IoOpcode, Status};
 use reserving::{access, as_host, protect, volume};
@@ -28,35 +30,10 @@ const REFUSED: Status = Status::NAMESPACE_WRITE_PROTECTED;
 const ADMINISTRATOR: Option<WriteProtection> = Some(WriteProtection::Administrator);
 const BY_HOST: Option<WriteProtection> = Some(WriteProtection::Host);
 
-fn file(node: &Node, drive: &str) -> PathBuf {
-    node.path().canonicalize().unwrap().join(drive)
-}
-
-fn add_drive(node: &Node, drive: &str) {
-    let path = file(node, drive);
-    let add = ["drive", "add", drive, path.to_str().unwrap()];
-    node.answer(&[&add[..], &["--size", "16MiB"]].concat());
-}
-
-fn create(node: &Node, volume: &str, place: &[&str]) {
-    let create = ["volume", "create", volume, "--allow", "any"];
-    node.answer(&[&create[..], place].concat());
-}
-
-/// A node with a mirror of the drives a and b.
-fn with_a_pool() -> Node {
-    let node = Node::configured("");
-    for drive in ["a", "b"] {
-        add_drive(&node, drive);
-    }
-    node.answer(&["pool", "create", "p", "--level", "raid1", "--drives", "a,b"]);
-    node
-}
-
 /// Volumes of each kind: one that the administrator protects, one that a host does, and one that
 /// nobody does.
 fn with_all_kinds() -> (Node, Vec<Volume>) {
-    let node = with_a_pool();
+    let node = with_a_pool("");
     let mut volumes = Vec::new();
     for kind in ["thin", "shared", "whole"] {
         for by in ["administrator", "host", "nobody"] {
@@ -157,14 +134,7 @@ fn protection_holds_on_every_kind_of_volume_whatever_happens() {
 
     // The same drives in another node, and the pool under another name.
     volumes.retain(|of| of.pool.is_some());
-    node.answer(&["pool", "export", "p"]);
-    let files = ["a", "b"].map(|drive| file(&node, drive));
-    node.kill();
-    let mut other = Node::configured("[node]\nname = \"other\"\n");
-    for (called, file) in ["x", "y"].iter().zip(&files) {
-        other.answer(&["drive", "add", called, file.to_str().unwrap()]);
-    }
-    other.answer(&["pool", "import", "p", "--as", "q"]);
+    let mut other = moved(&mut node);
     for of in &mut volumes {
         of.pool = Some(name("q"));
     }
@@ -226,7 +196,7 @@ fn nobody_writes_before_protection_is_known() {
 /// A rollback and a smaller size would change what is in a volume; the rest is as with any other.
 #[test]
 fn what_is_in_a_protected_volume_stays() {
-    let node = with_a_pool();
+    let node = with_a_pool("");
     let place = ["--pool", "p", "--size", "64KiB"];
     create(&node, "v", &place);
     node.answer(&["volume", "snapshot", "v", "s"]);
@@ -277,7 +247,7 @@ fn what_is_in_a_protected_volume_stays() {
 /// Protection goes with its volume: what comes to its place is as any other.
 #[test]
 fn nobody_inherits_protection() {
-    let mut node = with_a_pool();
+    let mut node = with_a_pool("");
     add_drive(&node, "d");
     let places = [
         ("v", &["--pool", "p", "--size", "64KiB"][..]),
