@@ -189,3 +189,42 @@ pub(super) fn late_percent(run: &RunResult) -> Option<f64> {
 pub(super) fn busy_percent(run: &RunResult) -> Option<f64> {
     run.measured.metric(Metric::ProcessorPercent, Unit::Iops)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doubts_say_what_was_found_and_what_is_allowed() {
+        let wide = Doubt::Wide {
+            allowed_percent: 15.0,
+            repetitions: 2,
+            ended: Ended::Repetitions,
+        };
+        let host = |late_percent, busy_percent| Doubt::Host {
+            late_percent,
+            busy_percent,
+        };
+        for (doubt, words) in [
+            (Doubt::Once, "one repetition has no interval"),
+            (
+                wide,
+                "wider than ±15% after 2 repetitions, as many as the plan allows",
+            ),
+            (
+                host(9.0, 100.0),
+                "this host decided it: 9% of the I/O was late and processors were 100% busy",
+            ),
+            (
+                host(58.0, 0.0),
+                "this host decided it: 58% of the I/O was late",
+            ),
+            (
+                host(0.0, 99.6),
+                "this host decided it: processors were 100% busy",
+            ),
+        ] {
+            assert_eq!(doubt.to_string(), words);
+        }
+    }
+}
