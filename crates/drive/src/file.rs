@@ -9,6 +9,7 @@ use reactor::file::{File, FileIdentity, OpenOptions, SharedFile};
 use crate::flush_group::{FlushFailure, FlushGroup};
 use crate::loop_device;
 use crate::open_error::OpenError;
+use crate::range_lock::{Access, RangeGuard, RangeLock};
 use crate::transfer::{check_range, check_transfer, check_vectored};
 
 /// Zeroes are written in pieces of this size where the file system has no call for it.
@@ -40,6 +41,9 @@ pub struct FileDrive {
     path: PathBuf,
     geometry: Geometry,
     flushes: FlushGroup,
+    /// Keeps reads and writes of the same blocks apart where the system does not keep blocks
+    /// whole. Each core has its own: no two of them use the same blocks at once.
+    apart: Option<RangeLock>,
     /// Of the file below a loop device, held while this is open.
     _lock_below: Option<std::fs::File>,
 }
@@ -62,8 +66,10 @@ impl SharedFileDrive {
     /// # Panics
     /// Outside a reactor.
     pub async fn open(&self) -> io::Result<FileDrive> {
+        let file = self.file.open().await?;
         Ok(FileDrive {
-            file: self.file.open().await?,
+            apart: apart(&file),
+            file,
             path: self.path.clone(),
             geometry: self.geometry,
             flushes: FlushGroup::beside(self.flush_failure.clone()),
@@ -132,6 +138,7 @@ impl FileDrive {
         }
         let geometry = refine(geometry, &file, bytes).await;
         Ok(FileDrive {
+            apart: apart(&file),
             file,
             path: path.to_owned(),
             geometry,
@@ -216,6 +223,18 @@ impl FileDrive {
         start.0 * u64::from(self.geometry.block_bytes)
     }
 
+    /// Waits until `blocks` blocks may be read or written, where transfers have to be kept apart.
+    async fn kept_apart(&self, blocks: BlockRange, access: Access) -> Option<RangeGuard<'_>> {
+        let end = blocks.start.0 + blocks.blocks;
+        let lock = self.apart.as_ref()?;
+        Some(lock.lock(blocks.start.0..end, access).await)
+    }
+
+    /// The blocks of a transfer that was checked.
+    fn blocks_of(&self, start: Lba, bytes: usize) -> BlockRange {
+        BlockRange::new(start, bytes as u64 / u64::from(self.geometry.block_bytes))
+    }
+
     async fn write_zero_buffers(&self, range: BlockRange) -> io::Result<()> {
         let end = self.byte_of(Lba(range.start.0 + range.blocks));
         let mut at = self.byte_of(range.start);
@@ -233,6 +252,11 @@ impl FileDrive {
         }
         Ok(())
     }
+}
+
+/// What keeps transfers of a file apart, where the system does not keep its blocks whole.
+fn apart(file: &File) -> Option<RangeLock> {
+    (!file.keeps_blocks_whole()).then(RangeLock::default)
 }
 
 async fn open_existing(path: &Path, direct: bool) -> io::Result<File> {
@@ -368,6 +392,8 @@ impl BlockDevice for FileDrive {
         if let Err(error) = check_transfer(&self.geometry, start, buffer.len()) {
             return (buffer, Err(error));
         }
+        let blocks = self.blocks_of(start, buffer.len());
+        let _apart = self.kept_apart(blocks, Access::Shared).await;
         let (buffer, result) = self.file.read_at(buffer, self.byte_of(start)).await;
         let result = match result {
             Ok(count) if count == buffer.len() => Ok(()),
@@ -387,6 +413,8 @@ impl BlockDevice for FileDrive {
         if let Err(error) = check_transfer(&self.geometry, start, buffer.len()) {
             return (buffer, Err(error));
         }
+        let blocks = self.blocks_of(start, buffer.len());
+        let _apart = self.kept_apart(blocks, Access::Exclusive).await;
         let at = self.byte_of(start);
         let (buffer, result) = self.file.write_at(buffer, at, durability).await;
         (
@@ -404,6 +432,9 @@ impl BlockDevice for FileDrive {
         if let Err(error) = check_vectored(&self.geometry, start, &buffers) {
             return (buffers, Err(error));
         }
+        let bytes = buffers.iter().map(|buffer| buffer.len()).sum();
+        let blocks = self.blocks_of(start, bytes);
+        let _apart = self.kept_apart(blocks, Access::Exclusive).await;
         let at = self.byte_of(start);
         let (buffers, result) = self.file.write_vectored_at(buffers, at, durability).await;
         (
@@ -425,6 +456,7 @@ impl BlockDevice for FileDrive {
         if range.blocks == 0 || !self.geometry.deallocates {
             return Ok(());
         }
+        let _apart = self.kept_apart(range, Access::Exclusive).await;
         let bytes = range.blocks * u64::from(self.geometry.block_bytes);
         let punched = self.file.punch_hole(self.byte_of(range.start), bytes).await;
         punched.map_err(|error| io_error(&error, IoError::WriteFault))
@@ -435,6 +467,7 @@ impl BlockDevice for FileDrive {
         if range.blocks == 0 {
             return Ok(());
         }
+        let apart = self.kept_apart(range, Access::Exclusive).await;
         let bytes = range.blocks * u64::from(self.geometry.block_bytes);
         let zeroed = match self.file.zero_range(self.byte_of(range.start), bytes).await {
             Err(error) if error.kind() == ErrorKind::Unsupported => {
@@ -442,6 +475,7 @@ impl BlockDevice for FileDrive {
             }
             other => other,
         };
+        drop(apart);
         zeroed.map_err(|error| io_error(&error, IoError::WriteFault))?;
         match durability {
             Durability::Cached => Ok(()),

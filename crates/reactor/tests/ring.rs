@@ -405,6 +405,23 @@ fn files_keep_what_is_written_and_forget_what_is_punched() {
     });
 }
 
+/// tmpfs takes O_DIRECT since Linux 6.6, and copies to and from the page cache all the same.
+#[test]
+fn files_in_memory_keep_no_blocks_whole() {
+    let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = directory.path().join("file");
+    reactor().run(async {
+        let options = OpenOptions {
+            write: true,
+            create_new: true,
+            direct: true,
+            ..OpenOptions::default()
+        };
+        let file = File::open(&path, &options).await.unwrap();
+        assert!(!file.keeps_blocks_whole());
+    });
+}
+
 #[test]
 fn other_threads_wake_a_sleeping_reactor() {
     let config = ReactorConfig {

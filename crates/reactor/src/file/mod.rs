@@ -4,12 +4,13 @@
 //! simulation files live in memory, by path, for as long as the simulation.
 #![allow(unsafe_code, reason = "starts ring operations; see the SAFETY lines")]
 
-mod elsewhere;
+mod backing;
 mod identity;
 mod nvme;
 mod open;
 mod queue;
 mod shared;
+mod simulated;
 mod vectored;
 
 use std::ffi::CString;
@@ -18,7 +19,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::rc::Rc;
-use std::time::Duration;
 
 use block::{Buffer, Durability};
 use io_uring::{opcode, squeue, types};
@@ -28,35 +28,24 @@ use crate::blocking::blocking;
 use crate::context::{self, Context};
 use crate::operation::Resource;
 use crate::ring;
-use crate::sim::SimulatedFile;
-use crate::time::sleep;
+use backing::Backing;
 pub use identity::FileIdentity;
 pub use nvme::{AdminAnswer, AdminCommand};
 pub use open::OpenOptions;
 use open::open_at;
 pub use queue::BlockQueue;
 pub use shared::SharedFile;
+use simulated::SimulatedHandle;
 
-/// The longest simulated operation; the shortest takes a tenth of it.
-const SIMULATED_LATENCY_MAX: Duration = Duration::from_micros(100);
+/// Below a block device is its drive, and below a simulated file nothing that would wait.
+const LOCAL: Backing = Backing {
+    elsewhere: false,
+    reaches_device: true,
+};
 
 enum Kind {
     Descriptor(Rc<OwnedFd>),
     Simulated(SimulatedHandle),
-}
-
-/// An open simulated file, and whether it holds the lock.
-struct SimulatedHandle {
-    file: Rc<SimulatedFile>,
-    locked: std::cell::Cell<bool>,
-}
-
-impl Drop for SimulatedHandle {
-    fn drop(&mut self) {
-        if self.locked.get() {
-            self.file.unlock();
-        }
-    }
 }
 
 /// An open file or block device.
@@ -65,8 +54,7 @@ pub struct File {
     context: Rc<Context>,
     direct: bool,
     block_device: bool,
-    /// Another process or machine answers, for which the kernel would wait in the call itself.
-    elsewhere: bool,
+    backing: Backing,
 }
 
 impl File {
@@ -81,16 +69,13 @@ impl File {
         let context = context::current();
         if let Some(world) = context.world() {
             let file = world.files().open(path.as_ref(), options)?;
-            let handle = SimulatedHandle {
-                file,
-                locked: std::cell::Cell::new(false),
-            };
+            let direct = options.direct && !file.is_page_cached();
             return Ok(File {
-                kind: Kind::Simulated(handle),
+                kind: Kind::Simulated(SimulatedHandle::new(file)),
                 context,
-                direct: options.direct,
+                direct,
                 block_device: false,
-                elsewhere: false,
+                backing: LOCAL,
             });
         }
         let path = path.as_ref();
@@ -116,16 +101,16 @@ impl File {
         };
         let kind = FileType::from_raw_mode(rustix::fs::fstat(&descriptor)?.st_mode);
         let block_device = kind == FileType::BlockDevice;
-        let (descriptor, elsewhere) = match block_device {
-            true => (descriptor, false),
-            false => elsewhere::is_elsewhere(descriptor).await,
+        let (descriptor, backing) = match block_device {
+            true => (descriptor, LOCAL),
+            false => Backing::of(descriptor).await,
         };
         Ok(File {
             kind: Kind::Descriptor(Rc::new(descriptor)),
             context,
             direct,
             block_device,
-            elsewhere,
+            backing,
         })
     }
 
@@ -133,6 +118,12 @@ impl File {
     /// the drive's block size.
     pub fn is_direct(&self) -> bool {
         self.direct
+    }
+
+    /// Whether a read sees each block as it was before or after a write of it. The page cache
+    /// copies both at once, in parts of any length.
+    pub fn keeps_blocks_whole(&self) -> bool {
+        self.direct && self.backing.reaches_device
     }
 
     /// Whether this is a block device.
@@ -172,11 +163,7 @@ impl File {
     /// The system's.
     pub fn try_lock_exclusive(&self) -> io::Result<bool> {
         match &self.kind {
-            Kind::Simulated(handle) => {
-                let taken = handle.locked.get() || handle.file.try_lock();
-                handle.locked.set(taken);
-                Ok(taken)
-            }
+            Kind::Simulated(handle) => Ok(handle.try_lock()),
             Kind::Descriptor(descriptor) => {
                 match rustix::fs::flock(descriptor, FlockOperation::NonBlockingLockExclusive) {
                     Ok(()) => Ok(true),
@@ -195,8 +182,7 @@ impl File {
         let descriptor = match &self.kind {
             Kind::Descriptor(descriptor) => descriptor,
             Kind::Simulated(handle) => {
-                self.simulated_latency().await;
-                let count = handle.file.read(&mut buffer, offset);
+                let count = self.simulated_read(handle, &mut buffer, offset).await;
                 return (buffer, Ok(count));
             }
         };
@@ -234,7 +220,7 @@ impl File {
             Kind::Descriptor(descriptor) => descriptor,
             Kind::Simulated(handle) => {
                 self.simulated_latency().await;
-                handle.file.write(&buffer, offset);
+                self.simulated_write(handle, &buffer, offset).await;
                 self.simulated_latency().await;
                 return (buffer, Ok(()));
             }
@@ -293,7 +279,7 @@ impl File {
 
     /// Has a thread of the kernel's wait where it would otherwise wait in the call itself.
     fn never_in_the_call(&self, entry: squeue::Entry) -> squeue::Entry {
-        match self.elsewhere {
+        match self.backing.elsewhere {
             true => entry.flags(squeue::Flags::ASYNC),
             false => entry,
         }
@@ -395,13 +381,6 @@ impl File {
         let operation =
             unsafe { ring::start(&self.context, descriptor, Resource::None, |fd, _| build(fd)) };
         operation.await.0.map(|_| ())
-    }
-
-    async fn simulated_latency(&self) {
-        if let Some(world) = self.context.world() {
-            let range = SIMULATED_LATENCY_MAX / 10..SIMULATED_LATENCY_MAX;
-            sleep(world.random_duration(&range)).await;
-        }
     }
 }
 

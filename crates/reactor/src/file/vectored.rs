@@ -32,7 +32,7 @@ impl File {
                 self.simulated_latency().await;
                 let mut at = offset;
                 for buffer in &buffers {
-                    handle.file.write(buffer, at);
+                    self.simulated_write(handle, buffer, at).await;
                     at += buffer.len() as u64;
                 }
                 self.simulated_latency().await;

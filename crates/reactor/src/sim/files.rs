@@ -14,9 +14,15 @@ const PAGE_BYTES: u64 = 4096;
 #[derive(Default)]
 pub(crate) struct Files {
     by_path: BTreeMap<PathBuf, Rc<SimulatedFile>>,
+    page_cached: bool,
 }
 
 impl Files {
+    /// Whether files that are made from now on are in the page cache alone.
+    pub(crate) fn set_page_cached(&mut self, page_cached: bool) {
+        self.page_cached = page_cached;
+    }
+
     pub(crate) fn open(
         &mut self,
         path: &Path,
@@ -27,7 +33,10 @@ impl Files {
             Some(_) if options.create_new => Err(ErrorKind::AlreadyExists.into()),
             Some(file) => Ok(Rc::clone(file)),
             None if options.create || options.create_new => {
-                let file = Rc::new(SimulatedFile::default());
+                let file = Rc::new(SimulatedFile {
+                    page_cached: self.page_cached,
+                    ..SimulatedFile::default()
+                });
                 self.by_path.insert(path.to_owned(), Rc::clone(&file));
                 Ok(file)
             }
@@ -42,9 +51,15 @@ pub(crate) struct SimulatedFile {
     pages: RefCell<BTreeMap<u64, Box<[u8]>>>,
     size_bytes: Cell<u64>,
     locked: Cell<bool>,
+    page_cached: bool,
 }
 
 impl SimulatedFile {
+    /// Whether it is in the page cache, which copies a transfer part by part.
+    pub(crate) fn is_page_cached(&self) -> bool {
+        self.page_cached
+    }
+
     pub(crate) fn size_bytes(&self) -> u64 {
         self.size_bytes.get()
     }

@@ -75,6 +75,12 @@ pub fn random_below(bound: u64) -> u64 {
     with_world(|world| world.random_below(bound))
 }
 
+/// Has files that are made from now on be in the page cache alone, as on a file system without
+/// O_DIRECT: each transfer is copied in two parts, one after the other.
+pub fn set_page_cached(page_cached: bool) {
+    with_world(|world| world.files().set_page_cached(page_cached));
+}
+
 /// Replaces the network model; what is on its way stays as it is.
 pub fn set_network(model: NetworkModel) {
     with_world(|world| world.network().set_model(model));
