@@ -204,7 +204,11 @@ fn committed_results_are_answered_as_far_as_they_go() {
         ),
         (
             "network",
-            &[Standing::Settled, Standing::NotCompared, Standing::Settled],
+            &[
+                Standing::Settled,
+                Standing::NotCompared,
+                Standing::NotCompared,
+            ],
         ),
         ("cassandra", &[Standing::NotCompared; 2]),
         (
