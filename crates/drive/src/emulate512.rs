@@ -70,11 +70,6 @@ impl<D: Revised> Emulate512<D> {
         }
     }
 
-    async fn lock(&self, blocks: BlockRange, access: Access) -> crate::range_lock::RangeGuard<'_> {
-        let end = blocks.start.0 + blocks.blocks;
-        self.locks.lock(blocks.start.0..end, access).await
-    }
-
     /// Writes `data` into part of the blocks around it; they must be locked.
     async fn write_part(
         &self,
@@ -139,7 +134,7 @@ impl<D: Revised> Emulate512<D> {
             return Ok(());
         }
         let around = self.around(sectors);
-        let _guard = self.lock(around.blocks, Access::Exclusive).await;
+        let _guard = self.locks.lock(around.blocks, Access::Exclusive).await;
         let zeroes = Buffer::zeroed(around.length);
         self.write_part(&around, &zeroes, durability).await
     }
@@ -200,13 +195,13 @@ impl<D: Revised> BlockDevice for Emulate512<D> {
         };
         let around = self.around(sectors);
         if around.is_exact() {
-            let _guard = self.lock(around.blocks, Access::Shared).await;
+            let _guard = self.locks.lock(around.blocks, Access::Shared).await;
             return self
                 .inner
                 .write(around.blocks.start, buffer, durability)
                 .await;
         }
-        let _guard = self.lock(around.blocks, Access::Exclusive).await;
+        let _guard = self.locks.lock(around.blocks, Access::Exclusive).await;
         let result = self.write_part(&around, &buffer, durability).await;
         (buffer, result)
     }
@@ -235,7 +230,7 @@ impl<D: Revised> BlockDevice for Emulate512<D> {
         if middle.blocks == 0 {
             return Ok(());
         }
-        let _guard = self.lock(middle, Access::Shared).await;
+        let _guard = self.locks.lock(middle, Access::Shared).await;
         self.inner.deallocate(middle).await
     }
 
@@ -247,7 +242,7 @@ impl<D: Revised> BlockDevice for Emulate512<D> {
         if middle.blocks == 0 {
             return Ok(());
         }
-        let _guard = self.lock(middle, Access::Shared).await;
+        let _guard = self.locks.lock(middle, Access::Shared).await;
         self.inner.write_zeroes(middle, durability).await
     }
 }

@@ -223,16 +223,9 @@ impl FileDrive {
         start.0 * u64::from(self.geometry.block_bytes)
     }
 
-    /// Waits until `blocks` blocks may be read or written, where transfers have to be kept apart.
+    /// Waits until these blocks may be read or written, where transfers have to be kept apart.
     async fn kept_apart(&self, blocks: BlockRange, access: Access) -> Option<RangeGuard<'_>> {
-        let end = blocks.start.0 + blocks.blocks;
-        let lock = self.apart.as_ref()?;
-        Some(lock.lock(blocks.start.0..end, access).await)
-    }
-
-    /// The blocks of a transfer that was checked.
-    fn blocks_of(&self, start: Lba, bytes: usize) -> BlockRange {
-        BlockRange::new(start, bytes as u64 / u64::from(self.geometry.block_bytes))
+        Some(self.apart.as_ref()?.lock(blocks, access).await)
     }
 
     async fn write_zero_buffers(&self, range: BlockRange) -> io::Result<()> {
@@ -389,10 +382,10 @@ impl BlockDevice for FileDrive {
     }
 
     async fn read(&self, start: Lba, buffer: Buffer) -> (Buffer, Result<(), IoError>) {
-        if let Err(error) = check_transfer(&self.geometry, start, buffer.len()) {
-            return (buffer, Err(error));
-        }
-        let blocks = self.blocks_of(start, buffer.len());
+        let blocks = match check_transfer(&self.geometry, start, buffer.len()) {
+            Ok(blocks) => blocks,
+            Err(error) => return (buffer, Err(error)),
+        };
         let _apart = self.kept_apart(blocks, Access::Shared).await;
         let (buffer, result) = self.file.read_at(buffer, self.byte_of(start)).await;
         let result = match result {
@@ -410,10 +403,10 @@ impl BlockDevice for FileDrive {
         buffer: Buffer,
         durability: Durability,
     ) -> (Buffer, Result<(), IoError>) {
-        if let Err(error) = check_transfer(&self.geometry, start, buffer.len()) {
-            return (buffer, Err(error));
-        }
-        let blocks = self.blocks_of(start, buffer.len());
+        let blocks = match check_transfer(&self.geometry, start, buffer.len()) {
+            Ok(blocks) => blocks,
+            Err(error) => return (buffer, Err(error)),
+        };
         let _apart = self.kept_apart(blocks, Access::Exclusive).await;
         let at = self.byte_of(start);
         let (buffer, result) = self.file.write_at(buffer, at, durability).await;
@@ -429,11 +422,10 @@ impl BlockDevice for FileDrive {
         buffers: Vec<Buffer>,
         durability: Durability,
     ) -> (Vec<Buffer>, Result<(), IoError>) {
-        if let Err(error) = check_vectored(&self.geometry, start, &buffers) {
-            return (buffers, Err(error));
-        }
-        let bytes = buffers.iter().map(|buffer| buffer.len()).sum();
-        let blocks = self.blocks_of(start, bytes);
+        let blocks = match check_vectored(&self.geometry, start, &buffers) {
+            Ok(blocks) => blocks,
+            Err(error) => return (buffers, Err(error)),
+        };
         let _apart = self.kept_apart(blocks, Access::Exclusive).await;
         let at = self.byte_of(start);
         let (buffers, result) = self.file.write_vectored_at(buffers, at, durability).await;

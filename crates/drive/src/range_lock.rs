@@ -3,9 +3,10 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
-use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
+
+use block::BlockRange;
 
 /// How an operation uses its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub(crate) enum Access {
 
 struct Claim {
     ticket: u64,
-    range: Range<u64>,
+    range: BlockRange,
     access: Access,
     /// Present while the claim waits; absent once it is granted.
     waiting: Option<Waker>,
@@ -26,9 +27,8 @@ struct Claim {
 
 impl Claim {
     fn conflicts(&self, other: &Claim) -> bool {
-        let apart = self.range.end <= other.range.start || other.range.end <= self.range.start;
         let both_shared = self.access == Access::Shared && other.access == Access::Shared;
-        !apart && !both_shared
+        self.range.overlaps(other.range) && !both_shared
     }
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct RangeLock {
 
 impl RangeLock {
     /// Waits until `range` may be used as `access` says; until the result is dropped.
-    pub(crate) fn lock(&self, range: Range<u64>, access: Access) -> Locking<'_> {
+    pub(crate) fn lock(&self, range: BlockRange, access: Access) -> Locking<'_> {
         Locking {
             lock: self,
             range,
@@ -53,7 +53,7 @@ impl RangeLock {
     }
 
     /// Joins the line; true if the claim is granted at once.
-    fn join(&self, ticket: u64, range: Range<u64>, access: Access, waker: &Waker) -> bool {
+    fn join(&self, ticket: u64, range: BlockRange, access: Access, waker: &Waker) -> bool {
         let mut claims = self.claims.borrow_mut();
         let mut claim = Claim {
             ticket,
@@ -123,7 +123,7 @@ impl RangeLock {
 /// The future of [`RangeLock::lock`].
 pub(crate) struct Locking<'a> {
     lock: &'a RangeLock,
-    range: Range<u64>,
+    range: BlockRange,
     access: Access,
     ticket: Option<u64>,
 }
@@ -138,10 +138,9 @@ impl<'a> Future for Locking<'a> {
             None => {
                 let ticket = lock.next.get();
                 lock.next.set(ticket + 1);
-                let range = self.range.clone();
                 (
                     ticket,
-                    lock.join(ticket, range, self.access, context.waker()),
+                    lock.join(ticket, self.range, self.access, context.waker()),
                 )
             }
         };
@@ -180,6 +179,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use block::Lba;
     use reactor::{Reactor, sim, sleep, spawn, timeout};
 
     /// Tasks with random ranges, some of which give up: conflicting ones never overlap in time,
@@ -216,7 +216,8 @@ mod tests {
             (Access::Shared, 1)
         };
         let patience = Duration::from_micros(sim::random_below(40));
-        let Ok(guard) = timeout(patience, lock.lock(start..end, access)).await else {
+        let range = BlockRange::new(Lba(start), end - start);
+        let Ok(guard) = timeout(patience, lock.lock(range, access)).await else {
             return;
         };
         for block in &users[start as usize..end as usize] {

@@ -25,10 +25,8 @@ async fn write(drive: Rc<FileDrive>, task: u64, rounds: u64) {
     for round in 0..rounds {
         let byte = (task * rounds + round) as u8;
         let data = [byte; TRANSFER_BLOCKS as usize * BLOCK_BYTES];
-        let (start, range) = (
-            place(task, round),
-            BlockRange::new(place(task, round), TRANSFER_BLOCKS),
-        );
+        let start = place(task, round);
+        let range = BlockRange::new(start, TRANSFER_BLOCKS);
         let data = || Buffer::copy_of(&data);
         match round % 4 {
             0 => {

@@ -36,6 +36,12 @@ pub(super) struct Backing {
 }
 
 impl Backing {
+    /// Below a block device is its drive, and below a simulated file nothing that would wait.
+    pub const LOCAL: Backing = Backing {
+        elsewhere: false,
+        reaches_device: true,
+    };
+
     /// The backing of a regular file. A file system that says nothing about itself counts as one
     /// elsewhere.
     pub async fn of(file: OwnedFd) -> (OwnedFd, Backing) {

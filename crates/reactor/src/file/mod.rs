@@ -37,12 +37,6 @@ pub use queue::BlockQueue;
 pub use shared::SharedFile;
 use simulated::SimulatedHandle;
 
-/// Below a block device is its drive, and below a simulated file nothing that would wait.
-const LOCAL: Backing = Backing {
-    elsewhere: false,
-    reaches_device: true,
-};
-
 enum Kind {
     Descriptor(Rc<OwnedFd>),
     Simulated(SimulatedHandle),
@@ -75,7 +69,7 @@ impl File {
                 context,
                 direct,
                 block_device: false,
-                backing: LOCAL,
+                backing: Backing::LOCAL,
             });
         }
         let path = path.as_ref();
@@ -102,7 +96,7 @@ impl File {
         let kind = FileType::from_raw_mode(rustix::fs::fstat(&descriptor)?.st_mode);
         let block_device = kind == FileType::BlockDevice;
         let (descriptor, backing) = match block_device {
-            true => (descriptor, LOCAL),
+            true => (descriptor, Backing::LOCAL),
             false => Backing::of(descriptor).await,
         };
         Ok(File {
